@@ -1,0 +1,19 @@
+# Compiler settings shared by every target.
+add_library(finity_options INTERFACE)
+# Results must be those of the written operations: no contraction to FMA, never fast-math.
+target_compile_options(finity_options INTERFACE -Wall -Wextra -Werror -ffp-contract=off -fno-math-errno)
+
+if(FINITY_SANITIZE)
+  target_compile_options(finity_options INTERFACE -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined
+                                                  -fno-sanitize-recover=all)
+  target_link_options(finity_options INTERFACE -fsanitize=address,undefined)
+endif()
+
+find_program(ccache_program ccache)
+if(ccache_program AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${ccache_program})
+endif()
+find_program(mold_program mold)
+if(mold_program)
+  target_link_options(finity_options INTERFACE -fuse-ld=mold)
+endif()

@@ -1,0 +1,155 @@
+#include "exec/reference.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "ops/op.h"
+#include "types/check.h"
+
+namespace finity {
+
+namespace {
+
+class Interpreter {
+ public:
+  Interpreter(const Graph& graph, const RunOptions& options)
+      : graph_(graph),
+        options_(options),
+        rng_(options.seed),
+        values_(graph.values().size()),
+        uses_(graph.values().size(), 0) {}
+
+  std::vector<Datum> run_main(const Inputs& inputs);
+
+ private:
+  void load_inputs(const Inputs& inputs);
+  std::vector<Datum> run_body(BodyId id, std::span<const Datum> inputs);
+  void run_nodes(const Body& body);
+  void run_node(const Node& node);
+  const Datum& get(ValueId id);
+  std::vector<Datum> outputs_of(const Body& body);
+  void count_uses();
+  void release(const Node& node);
+
+  const Graph& graph_;
+  const RunOptions& options_;
+  Rng rng_;
+  std::vector<Datum> values_;
+  std::vector<int> uses_;  // of main-body values: how many nodes still need them
+};
+
+// Memory: a value of the main body is dropped after its last user. Values of
+// subgraphs are overwritten by the next iteration.
+void Interpreter::count_uses() {
+  const auto use = [&](ValueId id) {
+    if (id.valid()) ++uses_[id.at()];
+  };
+  for (const NodeId id : graph_.main().nodes) {
+    std::ranges::for_each(graph_.node(id).inputs, use);
+    std::ranges::for_each(graph_.node(id).captures, use);
+  }
+  std::ranges::for_each(graph_.main().outputs, use);
+}
+
+void Interpreter::release(const Node& node) {
+  if (node.body != Graph::kMain) return;
+  const auto drop = [&](ValueId id) {
+    if (id.valid() && --uses_[id.at()] == 0) values_[id.at()] = {};
+  };
+  std::ranges::for_each(node.inputs, drop);
+  std::ranges::for_each(node.captures, drop);
+}
+
+void Interpreter::load_inputs(const Inputs& inputs) {
+  const Body& body = graph_.main();
+  for (const auto& [name, datum] : inputs) {
+    const auto named = [&, &wanted = name](ValueId id) { return graph_.value(id).name == wanted; };
+    if (std::ranges::none_of(body.inputs, named)) throw Error("the model has no input named '" + name + "'");
+  }
+  for (const ValueId id : body.inputs) {
+    const Value& value = graph_.value(id);
+    const auto given = inputs.find(value.name);
+    if (given != inputs.end()) values_[id.at()] = given->second;
+    else if (!value.constant && value.type.kind != Type::Kind::optional)
+      throw Error("input '" + value.name + "' is missing");
+  }
+}
+
+std::vector<Datum> Interpreter::run_main(const Inputs& inputs) {
+  load_inputs(inputs);
+  count_uses();
+  run_nodes(graph_.main());
+  return outputs_of(graph_.main());
+}
+
+std::vector<Datum> Interpreter::run_body(BodyId id, std::span<const Datum> inputs) {
+  const Body& body = graph_.body(id);
+  if (inputs.size() != body.inputs.size()) {
+    throw Error("subgraph '" + body.name + "' takes " + std::to_string(body.inputs.size()) + " inputs, got " +
+                std::to_string(inputs.size()));
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) values_[body.inputs[i].at()] = inputs[i];
+  run_nodes(body);
+  return outputs_of(body);
+}
+
+std::vector<Datum> Interpreter::outputs_of(const Body& body) {
+  std::vector<Datum> outputs;
+  for (const ValueId output : body.outputs) outputs.push_back(get(output));
+  return outputs;
+}
+
+void Interpreter::run_nodes(const Body& body) {
+  for (const NodeId id : body.nodes) {
+    const Node& node = graph_.node(id);
+    try {
+      run_node(node);
+    } catch (Error& error) {
+      throw error.in(describe(graph_, node));
+    }
+    release(node);
+  }
+}
+
+const Datum& Interpreter::get(ValueId id) {
+  static const Datum kAbsent;
+  if (!id.valid()) return kAbsent;
+  Datum& datum = values_[id.at()];
+  if (!datum.present() && graph_.value(id).constant) {
+    try {
+      datum = graph_.value(id).constant->load();
+    } catch (Error& error) {
+      throw error.in("constant '" + graph_.value(id).name + "'");
+    }
+  }
+  return datum;
+}
+
+void Interpreter::run_node(const Node& node) {
+  if (node.op == nullptr) throw Unsupported("op is not modelled");
+  if (node.op->eval == nullptr) throw Unsupported("op cannot be run by the reference");
+  check_arity(*node.op, node);
+  check_attrs(*node.op, node);
+  std::vector<Datum> inputs;
+  inputs.reserve(node.inputs.size());
+  for (const ValueId id : node.inputs) inputs.push_back(get(id));
+  EvalCall call(graph_, node, inputs, rng_,
+                [this](BodyId id, std::span<const Datum> arguments) { return run_body(id, arguments); });
+  node.op->eval(call);
+  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+    if (node.outputs[i].valid()) values_[node.outputs[i].at()] = std::move(call.outs()[i]);
+  }
+  if (options_.trace) {
+    std::vector<Datum> outputs;
+    for (const ValueId id : node.outputs) outputs.push_back(get(id));
+    options_.trace(node, outputs);
+  }
+}
+
+}  // namespace
+
+std::vector<Datum> run_reference(const Graph& graph, const Inputs& inputs, const RunOptions& options) {
+  return Interpreter(graph, options).run_main(inputs);
+}
+
+}  // namespace finity

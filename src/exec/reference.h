@@ -1,0 +1,28 @@
+// Runs a graph with the op table's own eval: slow, simple, and independent of
+// every library under test.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/rng.h"
+#include "graph/graph.h"
+#include "ops/datum.h"
+
+namespace finity {
+
+using Inputs = std::map<std::string, Datum, std::less<>>;
+
+struct RunOptions {
+  std::uint64_t seed = 0;  // for the random ops of the graph
+  // Called for every node that ran, in order (nodes of loop bodies once per iteration).
+  std::function<void(const Node&, std::span<const Datum>)> trace = {};
+};
+
+// Outputs in the order of the main body's outputs. Throws Error naming the node, or the missing input.
+std::vector<Datum> run_reference(const Graph& graph, const Inputs& inputs, const RunOptions& options = {});
+
+}  // namespace finity

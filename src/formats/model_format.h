@@ -1,0 +1,27 @@
+// A model format: how to recognise it and how to read it. Formats are listed in
+// formats/all.cpp; the content decides, never the file name.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "graph/graph.h"
+
+namespace finity {
+
+struct ModelFormat {
+  std::string_view name = {};
+  bool (*recognises)(std::span<const std::byte> head) = nullptr;
+  Graph (*read)(const std::string& path, std::vector<Note>& notes) = nullptr;
+};
+
+std::span<const ModelFormat> model_formats();
+
+// Reads a model of any known format. Throws Error starting with the path.
+Graph read_model(const std::string& path, std::vector<Note>& notes);
+
+}  // namespace finity

@@ -1,0 +1,43 @@
+// One function per family file; ops/all.cpp lists them.
+#pragma once
+
+#include <span>
+
+#include "ops/op.h"
+
+namespace finity {
+
+std::span<const OpDef> unary_ops();
+std::span<const OpDef> activation_ops();
+std::span<const OpDef> binary_ops();
+std::span<const OpDef> compare_ops();
+std::span<const OpDef> cast_ops();
+std::span<const OpDef> variadic_ops();
+std::span<const OpDef> reduce_ops();
+std::span<const OpDef> softmax_ops();
+std::span<const OpDef> loss_ops();
+std::span<const OpDef> norm_ops();
+std::span<const OpDef> linear_ops();
+std::span<const OpDef> einsum_ops();
+std::span<const OpDef> quantize_ops();
+std::span<const OpDef> conv_ops();
+std::span<const OpDef> conv_transpose_ops();
+std::span<const OpDef> pool_ops();
+std::span<const OpDef> layout_ops();
+std::span<const OpDef> index_ops();
+std::span<const OpDef> scatter_ops();
+std::span<const OpDef> shape_ops();
+std::span<const OpDef> resize_ops();
+std::span<const OpDef> recurrent_ops();
+std::span<const OpDef> attention_ops();
+std::span<const OpDef> microsoft_ops();
+std::span<const OpDef> flow_ops();
+std::span<const OpDef> sequence_ops();
+std::span<const OpDef> string_ops();
+std::span<const OpDef> signal_ops();
+std::span<const OpDef> random_ops();
+std::span<const OpDef> detection_ops();
+std::span<const OpDef> training_ops();
+std::span<const OpDef> ml_ops();
+
+}  // namespace finity

@@ -1,0 +1,41 @@
+// The op table. An op is one OpDef literal in its family's file: engines read
+// the data and call the functions, and never mention an op by name.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "ops/call.h"
+#include "ops/signature.h"
+
+namespace finity {
+
+struct OpDef {
+  std::string_view name = {};
+  std::string_view domain = {};     // "" is ONNX's default domain
+  int since = 1;                    // first opset that has it
+  int until = 0;                    // last opset that has it; 0: still there
+  std::string_view summary = {};    // one line, lower case, no full stop
+  std::string_view signature = {};  // see signature.h; the union over all versions
+  std::string_view attrs = {};
+  std::string_view tf = {};       // TensorFlow's op of the same meaning
+  std::string_view freedom = {};  // what eval chose where ONNX leaves it open (reduction order, ...)
+  bool random = false;            // not a function of its inputs: never folded
+  void (*infer)(InferCall&) = nullptr;
+  void (*eval)(EvalCall&) = nullptr;  // null: the op is typed but cannot be run
+};
+
+// Every op, family by family, in the order of ops/all.cpp.
+std::span<const OpDef* const> all_ops();
+const OpDef* find_op(std::string_view domain, std::string_view name);
+// Parsed once per op, on first use.
+const Signature& signature_of(const OpDef& op);
+
+// An op of the default ONNX domain that is deliberately not in the table, with the reason.
+struct LeftOut {
+  std::string_view name;
+  std::string_view reason;
+};
+std::span<const LeftOut> left_out_ops();
+
+}  // namespace finity

@@ -1,0 +1,151 @@
+#include "ops/rules.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/error.h"
+#include "tensor/convert.h"
+
+namespace finity {
+
+void infer_same_shape(InferCall& call) {
+  if (call.ranked(0)) call.set_shape(0, call.shape(0));
+}
+
+void infer_broadcast(InferCall& call) {
+  Shape result;
+  for (std::size_t i = 0; i < call.input_count(); ++i) {
+    if (!call.ranked(i)) return;
+    result = broadcast(result, call.shape(i));
+  }
+  call.set_shape(0, std::move(result));
+}
+
+void infer_dtype_only(InferCall& /*call*/) {}
+
+namespace {
+
+Dim broadcast(const Dim& a, const Dim& b) {
+  if (surely_equal(a, b)) return a;
+  if (a.size == 1) return b;
+  if (b.size == 1) return a;
+  if (a.known() && b.known()) {
+    throw Error("sizes " + std::to_string(a.size) + " and " + std::to_string(b.size) + " do not broadcast");
+  }
+  if (a.known()) return a;
+  return b.known() ? b : Dim{};
+}
+
+}  // namespace
+
+Shape broadcast(const Shape& a, const Shape& b) {
+  const Shape& longer = a.size() >= b.size() ? a : b;
+  const Shape& shorter = a.size() >= b.size() ? b : a;
+  Shape result = longer;
+  const std::size_t offset = longer.size() - shorter.size();
+  for (std::size_t i = 0; i < shorter.size(); ++i) result[offset + i] = broadcast(longer[offset + i], shorter[i]);
+  return result;
+}
+
+Dims broadcast(const Dims& a, const Dims& b) {
+  const Shape both = broadcast(Type::tensor_of(DType::undefined, a).shape, Type::tensor_of(DType::undefined, b).shape);
+  return Type::tensor(DType::undefined, both).dims().value();
+}
+
+std::size_t normalize_axis(std::int64_t axis, std::size_t rank, bool inclusive) {
+  const auto limit = static_cast<std::int64_t>(rank) + (inclusive ? 1 : 0);
+  if (axis < -limit || axis >= limit) {
+    throw Error("axis " + std::to_string(axis) + " is outside a tensor of rank " + std::to_string(rank));
+  }
+  return static_cast<std::size_t>(axis < 0 ? axis + limit : axis);
+}
+
+std::vector<std::size_t> normalize_axes(std::span<const std::int64_t> axes, std::size_t rank) {
+  std::vector<std::size_t> result;
+  result.reserve(axes.size());
+  for (const std::int64_t axis : axes) result.push_back(normalize_axis(axis, rank));
+  return result;
+}
+
+Dim product(std::span<const Dim> dims) {
+  std::int64_t total = 1;
+  bool known = true;
+  for (const Dim& dim : dims) {
+    if (dim.size == 0) return Dim::of(0);
+    if (!dim.known()) known = false;
+    else if (__builtin_mul_overflow(total, dim.size, &total)) throw Error("too many elements");
+  }
+  if (known) return Dim::of(total);
+  return dims.size() == 1 ? dims[0] : Dim{};
+}
+
+namespace {
+
+std::string operand(const InferCall& call, std::size_t input) {
+  return "input " + std::to_string(input) + " ('" + call.graph().value(call.node().inputs[input]).name + "')";
+}
+
+}  // namespace
+
+void require_rank(const InferCall& call, std::size_t input, std::size_t wanted) {
+  if (!call.ranked(input) || call.rank(input) == wanted) return;
+  throw Error(operand(call, input) + " has rank " + std::to_string(call.rank(input)) + ", expected " +
+              std::to_string(wanted));
+}
+
+void require_min_rank(const InferCall& call, std::size_t input, std::size_t wanted) {
+  if (!call.ranked(input) || call.rank(input) >= wanted) return;
+  throw Error(operand(call, input) + " has rank " + std::to_string(call.rank(input)) + ", expected at least " +
+              std::to_string(wanted));
+}
+
+void require_rank(const Tensor& tensor, std::string_view name, std::size_t wanted) {
+  if (tensor.rank() == wanted) return;
+  throw Error(std::string(name) + " has shape " + to_string(tensor.dims()) + ", expected rank " +
+              std::to_string(wanted));
+}
+
+std::vector<std::int64_t> strides_of(std::span<const std::int64_t> dims) {
+  std::vector<std::int64_t> strides(dims.size());
+  std::int64_t step = 1;
+  for (std::size_t i = dims.size(); i-- > 0;) {
+    strides[i] = step;
+    step *= dims[i];
+  }
+  return strides;
+}
+
+IndexCounter::IndexCounter(Dims dims) : dims_(std::move(dims)), index_(dims_.size(), 0) {
+  valid_ = std::ranges::none_of(dims_, [](std::int64_t dim) { return dim <= 0; });
+}
+
+void IndexCounter::next() {
+  for (std::size_t axis = dims_.size(); axis-- > 0;) {
+    if (++index_[axis] < dims_[axis]) return;
+    index_[axis] = 0;
+  }
+  valid_ = false;
+}
+
+AxisView::AxisView(std::span<const std::int64_t> dims, std::size_t axis) {
+  if (axis >= dims.size()) throw Error("axis " + std::to_string(axis) + " is outside " + to_string(dims));
+  for (std::size_t i = 0; i < axis; ++i) outer *= dims[i];
+  length = dims[axis];
+  for (std::size_t i = axis + 1; i < dims.size(); ++i) inner *= dims[i];
+}
+
+Tensor gather_elements(const Tensor& source, Dims dims, std::span<const std::int64_t> positions) {
+  Tensor result(source.dtype(), std::move(dims));
+  const auto copy = [&](auto from, auto to) {
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      if (positions[i] >= 0) to[i] = from[static_cast<std::size_t>(positions[i])];
+    }
+  };
+  with_storage(source.dtype(), [&]<class S>() {
+    if constexpr (std::is_same_v<S, std::string>) copy(source.strings(), result.mutable_strings());
+    else copy(source.data<S>(), result.mutable_data<S>());
+  });
+  return result;
+}
+
+}  // namespace finity

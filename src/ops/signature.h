@@ -1,0 +1,64 @@
+// The parsed form of an op's signature text, which is also its documentation:
+//
+//   (X: T, W: T, B?: T) -> (Y: T) where T: float
+//   (data...: T) -> (out: T) where T: any
+//
+// A parameter's name may end in ? (optional) or ... (one or more) or ...? (any
+// number). A type is a variable, a set of dtypes, seq(type), optional(type), or
+// `value` (anything, unchecked). A set is a dtype name or one of
+// float, float8, int, number, any, or several joined by |.
+//
+// Attributes: "axis: int = -1; mode: string = nearest {nearest, linear}; pads: ints"
+#pragma once
+
+#include <bitset>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/attrs.h"
+#include "graph/type.h"
+#include "tensor/dtype.h"
+
+namespace finity {
+
+using DTypeSet = std::bitset<kDTypeCount>;
+
+struct ParamType {
+  Type::Kind kind = Type::Kind::tensor;  // unknown stands for `value`
+  std::string variable = {};             // empty when the type is a set of its own
+  DTypeSet dtypes = {};                  // for a sequence or optional: of its elements
+};
+
+struct Param {
+  enum class Arity : std::uint8_t { one, optional, some, any };
+
+  std::string name = {};
+  Arity arity = Arity::one;
+  ParamType type = {};
+};
+
+struct AttrSpec {
+  std::string name = {};
+  std::string kind = {};  // as in kind_name()
+  std::optional<Attr> fallback = {};
+  std::vector<std::string> choices = {};
+};
+
+struct Signature {
+  std::vector<Param> inputs = {};
+  std::vector<Param> outputs = {};
+  std::vector<AttrSpec> attrs = {};
+
+  const AttrSpec* attr(std::string_view name) const;
+  // The parameter an operand belongs to; null when there are too many operands.
+  static const Param* param(const std::vector<Param>& params, std::size_t index);
+};
+
+// Throws Error on a malformed text: that is a bug in the op table, and a test parses them all.
+Signature parse_signature(std::string_view signature, std::string_view attrs);
+
+std::string to_string(const DTypeSet& set);
+
+}  // namespace finity

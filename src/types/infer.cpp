@@ -1,0 +1,235 @@
+#include "types/infer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ops/op.h"
+#include "types/check.h"
+
+namespace finity {
+
+namespace {
+
+// Elements beyond this are not folded: shapes, axes and scales are far smaller.
+constexpr std::int64_t kFoldLimit = 1024;
+
+bool small(const Type& type) {
+  if (type.kind != Type::Kind::tensor || !type.ranked) return false;
+  std::int64_t count = 1;
+  for (const Dim& dim : type.shape) {
+    if (!dim.known() || dim.size > kFoldLimit) return false;
+    count *= dim.size;
+    if (count > kFoldLimit) return false;
+  }
+  return true;
+}
+
+class Inference {
+ public:
+  Inference(const Graph& graph, const Bindings& bindings);
+
+  Types run();
+
+ private:
+  void bind_symbols(const Bindings& bindings);
+  Type bound(Type type) const;
+  void seed_values(const Bindings& bindings);
+  void infer_nodes(const Body& body);
+  void infer_node(const Node& node);
+  void infer_known_op(const Node& node, const OpDef& op);
+  std::vector<Type> infer_body(BodyId id, std::span<const Type> inputs);
+  void set_output(const Node& node, std::size_t i, Type inferred);
+  void fold(const Node& node, const OpDef& op);
+  bool foldable(const Node& node, const OpDef& op) const;
+  void note(const Node& node, std::string text) { types_.notes.push_back({describe(graph_, node), std::move(text)}); }
+
+  const Graph& graph_;
+  Types types_;
+  std::vector<std::optional<Shape>> shape_values_;  // by ValueId: elements, some perhaps symbolic
+  std::vector<std::int64_t> symbol_sizes_;          // by SymbolId, -1 when free
+};
+
+Inference::Inference(const Graph& graph, const Bindings& bindings)
+    : graph_(graph), shape_values_(graph.values().size()), symbol_sizes_(graph.symbols().size(), -1) {
+  types_.of.resize(graph.values().size());
+  types_.known.resize(graph.values().size());
+  bind_symbols(bindings);
+  seed_values(bindings);
+}
+
+ValueId input_named(const Graph& graph, std::string_view name) {
+  for (const ValueId id : graph.main().inputs) {
+    if (graph.value(id).name == name) return id;
+  }
+  return {};
+}
+
+void Inference::bind_symbols(const Bindings& bindings) {
+  for (const auto& [name, size] : bindings.symbols) {
+    const SymbolId symbol = graph_.find_symbol(name);
+    if (!symbol.valid()) throw Error("the model has no dimension named '" + name + "'");
+    symbol_sizes_[symbol.at()] = size;
+  }
+  for (const auto& [name, dims] : bindings.inputs) {
+    const ValueId id = input_named(graph_, name);
+    if (!id.valid()) throw Error("the model has no input named '" + name + "'");
+    const Type& declared = graph_.value(id).type;
+    if (!declared.ranked) continue;
+    if (declared.shape.size() != dims.size()) {
+      throw Error("input '" + name + "' is " + to_string(graph_, declared) + ", shape " + to_string(dims) +
+                  " does not fit");
+    }
+    for (std::size_t i = 0; i < dims.size(); ++i) {
+      const Dim& dim = declared.shape[i];
+      if (dim.known() && dim.size != dims[i]) {
+        throw Error("input '" + name + "' is " + to_string(graph_, declared) + ", shape " + to_string(dims) +
+                    " does not fit");
+      }
+      if (!dim.symbol.valid()) continue;
+      std::int64_t& size = symbol_sizes_[dim.symbol.at()];
+      if (size >= 0 && size != dims[i]) {
+        throw Error("dimension '" + graph_.symbol(dim.symbol) + "' would be both " + std::to_string(size) + " and " +
+                    std::to_string(dims[i]));
+      }
+      size = dims[i];
+    }
+  }
+}
+
+// With the sizes of bound symbols filled in.
+Type Inference::bound(Type type) const {
+  for (Dim& dim : type.shape) {
+    if (!dim.known() && dim.symbol.valid() && symbol_sizes_[dim.symbol.at()] >= 0) {
+      dim = Dim::of(symbol_sizes_[dim.symbol.at()]);
+    }
+  }
+  if (type.element) type.element = std::make_shared<const Type>(bound(*type.element));
+  return type;
+}
+
+void Inference::seed_values(const Bindings& bindings) {
+  for (std::size_t i = 0; i < graph_.values().size(); ++i) {
+    const Value& value = graph_.values()[i];
+    if (value.constant) {
+      types_.of[i] = Type::tensor_of(value.constant->dtype(), value.constant->dims());
+      if (small(types_.of[i]) && value.constant->missing().empty()) types_.known[i] = value.constant->load();
+    } else if (!value.producer.valid()) {
+      types_.of[i] = bound(value.type);
+    }
+  }
+  // An initializer that is also an input is only a default: its elements may change, and a binding its shape.
+  for (const ValueId id : graph_.main().inputs) {
+    if (graph_.info().ir_version >= 4) types_.known[id.at()].reset();
+  }
+  for (const auto& [name, dims] : bindings.inputs) {
+    Type& type = types_.of[input_named(graph_, name).at()];
+    type = Type::tensor_of(type.dtype, dims);
+  }
+}
+
+Types Inference::run() {
+  infer_nodes(graph_.main());
+  return std::move(types_);
+}
+
+void Inference::infer_nodes(const Body& body) {
+  for (const NodeId id : body.nodes) {
+    const Node& node = graph_.node(id);
+    try {
+      infer_node(node);
+    } catch (Error& error) {
+      throw error.in(describe(graph_, node));
+    }
+  }
+}
+
+void Inference::infer_node(const Node& node) {
+  if (node.op != nullptr) {
+    infer_known_op(node, *node.op);
+    return;
+  }
+  for (std::size_t i = 0; i < node.outputs.size(); ++i) set_output(node, i, {});
+}
+
+void Inference::infer_known_op(const Node& node, const OpDef& op) {
+  check_arity(op, node);
+  check_attrs(op, node);
+  std::vector<InferCall::Operand> operands(node.inputs.size());
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    if (!node.inputs[i].valid()) continue;
+    const std::size_t at = node.inputs[i].at();
+    operands[i].type = types_.of[at];
+    operands[i].value = types_.known[at] ? &*types_.known[at] : nullptr;
+    operands[i].shape_value = shape_values_[at] ? &*shape_values_[at] : nullptr;
+  }
+  InferCall call(graph_, node, std::move(operands),
+                 [this](BodyId id, std::span<const Type> inputs) { return infer_body(id, inputs); });
+  check_dtypes(op, call);
+  if (op.infer != nullptr) op.infer(call);
+  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+    set_output(node, i, std::move(call.outs()[i]));
+    if (node.outputs[i].valid()) shape_values_[node.outputs[i].at()] = std::move(call.out_values()[i]);
+  }
+  if (foldable(node, op)) fold(node, op);
+}
+
+// The computed type decides; what the file declares fills the gaps.
+void Inference::set_output(const Node& node, std::size_t i, Type inferred) {
+  const ValueId id = node.outputs[i];
+  if (!id.valid()) return;
+  bool conflict = false;
+  const Type declared = bound(graph_.value(id).type);
+  types_.of[id.at()] = merge(inferred, declared, &conflict);
+  if (conflict) {
+    note(node, "output '" + graph_.value(id).name + "' is declared " + to_string(graph_, declared) +
+                   " but computed as " + to_string(graph_, inferred));
+  }
+}
+
+std::vector<Type> Inference::infer_body(BodyId id, std::span<const Type> inputs) {
+  const Body& body = graph_.body(id);
+  for (std::size_t i = 0; i < body.inputs.size(); ++i) {
+    const ValueId input = body.inputs[i];
+    const Type declared = bound(graph_.value(input).type);
+    types_.of[input.at()] = i < inputs.size() ? merge(inputs[i], declared) : declared;
+  }
+  infer_nodes(body);
+  std::vector<Type> outputs;
+  for (const ValueId output : body.outputs) {
+    outputs.push_back(output.valid() ? merge(types_.of[output.at()], bound(graph_.value(output).type)) : Type{});
+  }
+  return outputs;
+}
+
+bool Inference::foldable(const Node& node, const OpDef& op) const {
+  if (op.random || op.eval == nullptr || !bodies_of(node.attrs).empty()) return false;
+  const auto has_elements = [&](ValueId id) { return !id.valid() || types_.known[id.at()].has_value(); };
+  const auto is_small = [&](ValueId id) { return !id.valid() || small(types_.of[id.at()]); };
+  return std::ranges::all_of(node.inputs, has_elements) && std::ranges::all_of(node.outputs, is_small);
+}
+
+void Inference::fold(const Node& node, const OpDef& op) {
+  std::vector<Datum> inputs(node.inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (node.inputs[i].valid()) inputs[i] = *types_.known[node.inputs[i].at()];
+  }
+  Rng unused(0);
+  EvalCall call(graph_, node, inputs, unused, nullptr);
+  try {
+    op.eval(call);
+  } catch (const Unsupported&) {
+    return;  // stays unknown; running the model reports it
+  }
+  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+    const Tensor* result = call.outs()[i].tensor();
+    if (!node.outputs[i].valid() || result == nullptr || result->size() > kFoldLimit) continue;
+    types_.of[node.outputs[i].at()] = Type::tensor_of(result->dtype(), result->dims());
+    types_.known[node.outputs[i].at()] = *result;
+  }
+}
+
+}  // namespace
+
+Types infer_types(const Graph& graph, const Bindings& bindings) { return Inference(graph, bindings).run(); }
+
+}  // namespace finity

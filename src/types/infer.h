@@ -1,0 +1,37 @@
+// Type inference over the op table: a side table with the type of every value,
+// and the elements of small tensors that follow from the model alone (shapes,
+// axes, constant subexpressions), which other shapes depend on.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "graph/graph.h"
+#include "tensor/tensor.h"
+
+namespace finity {
+
+// What the command line adds to the file: sizes of inputs and of symbols.
+struct Bindings {
+  std::map<std::string, Dims, std::less<>> inputs;
+  std::map<std::string, std::int64_t, std::less<>> symbols;
+};
+
+// "x:1,3,224,224", "x:[1,3,224,224]", "x:1x3x224x224", "x:" (a scalar); "batch=4" binds a symbol.
+void add_binding(Bindings& bindings, std::string_view text);
+
+struct Types {
+  std::vector<Type> of;                      // by ValueId
+  std::vector<std::optional<Tensor>> known;  // by ValueId: elements of small values
+  std::vector<Note> notes;                   // declared types that contradict, nodes without a rule
+
+  const Type& operator[](ValueId id) const { return of[id.at()]; }
+};
+
+// Throws Error naming the node when the model contradicts an op's rules.
+Types infer_types(const Graph& graph, const Bindings& bindings = {});
+
+}  // namespace finity
