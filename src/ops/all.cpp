@@ -65,7 +65,8 @@ const Signature& signature_of(const OpDef& op) {
     try {
       entry = std::make_unique<const Signature>(parse_signature(op.signature, op.attrs));
     } catch (Error& error) {
-      throw error.in("op table entry " + std::string(op.name));
+      error.in("op table entry " + std::string(op.name));
+      throw;
     }
   }
   return *entry;
