@@ -39,5 +39,6 @@ std::span<const OpDef> random_ops();
 std::span<const OpDef> detection_ops();
 std::span<const OpDef> training_ops();
 std::span<const OpDef> ml_ops();
+std::span<const OpDef> legacy_ops();
 
 }  // namespace finity
