@@ -14,6 +14,7 @@ std::span<const OpDef> compare_ops();
 std::span<const OpDef> cast_ops();
 std::span<const OpDef> variadic_ops();
 std::span<const OpDef> reduce_ops();
+std::span<const OpDef> axis_ops();
 std::span<const OpDef> softmax_ops();
 std::span<const OpDef> loss_ops();
 std::span<const OpDef> norm_ops();
