@@ -18,6 +18,8 @@ std::span<const OpDef> axis_ops();
 std::span<const OpDef> softmax_ops();
 std::span<const OpDef> loss_ops();
 std::span<const OpDef> norm_ops();
+std::span<const OpDef> channel_norm_ops();
+std::span<const OpDef> dropout_ops();
 std::span<const OpDef> linear_ops();
 std::span<const OpDef> einsum_ops();
 std::span<const OpDef> quantize_ops();
