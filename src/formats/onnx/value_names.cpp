@@ -9,17 +9,17 @@ ValueNames::ValueNames(const Graph& graph) : names_(graph.values().size()) {
   }
   // A body comes after those around it, so the names it captures are settled.
   for (std::size_t i = 0; i < values_of.size(); ++i) {
-    NameSet used = captured_names(graph, {static_cast<std::int32_t>(i)});
-    for (const ValueId id : values_of[i]) name(graph.value(id), id, used);
+    Taken taken = captured_names(graph, {static_cast<std::int32_t>(i)});
+    for (const ValueId id : values_of[i]) name(graph.value(id), id, taken);
   }
 }
 
-ValueNames::NameSet ValueNames::captured_names(const Graph& graph, BodyId body) const {
-  NameSet names;
-  if (body == Graph::kMain) return names;
+ValueNames::Taken ValueNames::captured_names(const Graph& graph, BodyId body) const {
+  Taken taken;
+  if (body == Graph::kMain) return taken;
   const auto collect = [&](const std::vector<ValueId>& values) {
     for (const ValueId id : values) {
-      if (id.valid() && graph.value(id).body != body) names.insert(names_[id.at()]);
+      if (id.valid() && graph.value(id).body != body) taken.names.insert(names_[id.at()]);
     }
   };
   for (const NodeId id : graph.body(body).nodes) {
@@ -27,17 +27,18 @@ ValueNames::NameSet ValueNames::captured_names(const Graph& graph, BodyId body) 
     collect(graph.node(id).captures);
   }
   collect(graph.body(body).outputs);
-  return names;
+  return taken;
 }
 
-void ValueNames::name(const Value& value, ValueId id, NameSet& used) {
+void ValueNames::name(const Value& value, ValueId id, Taken& taken) {
   std::string_view candidate = value.name;
-  const std::string base = value.name.empty() ? "value_" + std::to_string(id.index) : value.name;
-  for (int number = 1; candidate.empty() || used.contains(candidate); ++number) {
-    candidate = made_.emplace_back(number == 1 ? base : base + "_" + std::to_string(number));
+  const std::string base = value.name.empty() ? "value" : value.name;
+  while (candidate.empty() || taken.names.contains(candidate)) {
+    int& number = taken.last_number.try_emplace(value.name, value.name.empty() ? 0 : 1).first->second;
+    candidate = made_.emplace_back(base + "_" + std::to_string(++number));
   }
   names_[id.at()] = candidate;
-  used.insert(candidate);
+  taken.names.insert(candidate);
 }
 
 }  // namespace finity::onnx

@@ -7,6 +7,7 @@
 #include <deque>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -21,11 +22,14 @@ class ValueNames {
   std::string_view operator[](ValueId id) const { return id.valid() ? names_[id.at()] : std::string_view(); }
 
  private:
-  using NameSet = std::unordered_set<std::string_view>;
+  struct Taken {
+    std::unordered_set<std::string_view> names = {};
+    std::unordered_map<std::string_view, int> last_number = {};  // of names that were wanted again
+  };
 
   // The names of outer values that the body uses.
-  NameSet captured_names(const Graph& graph, BodyId body) const;
-  void name(const Value& value, ValueId id, NameSet& used);
+  Taken captured_names(const Graph& graph, BodyId body) const;
+  void name(const Value& value, ValueId id, Taken& taken);
 
   std::vector<std::string_view> names_;
   std::deque<std::string> made_;
