@@ -16,11 +16,24 @@ namespace finity {
 namespace {
 
 constexpr std::span<const OpDef> (*kFamilies[])() = {
-    unary_ops,          activation_ops, binary_ops,    compare_ops, cast_ops,     variadic_ops, reduce_ops,
-    softmax_ops,        loss_ops,       norm_ops,      linear_ops,  einsum_ops,   quantize_ops, conv_ops,
-    conv_transpose_ops, pool_ops,       layout_ops,    index_ops,   scatter_ops,  shape_ops,    resize_ops,
-    recurrent_ops,      attention_ops,  microsoft_ops, flow_ops,    sequence_ops, string_ops,   signal_ops,
-    random_ops,         detection_ops,  training_ops,  ml_ops,
+    unary_ops,       activation_ops,
+    binary_ops,      compare_ops,
+    cast_ops,        variadic_ops,
+    reduce_ops,      softmax_ops,
+    loss_ops,        norm_ops,
+    linear_ops,      einsum_ops,
+    quantize_ops,    quantized_linear_ops,
+    qlinear_ops,     conv_ops,
+    deform_conv_ops, conv_transpose_ops,
+    pool_ops,        roi_ops,
+    layout_ops,      index_ops,
+    scatter_ops,     shape_ops,
+    resize_ops,      recurrent_ops,
+    attention_ops,   microsoft_ops,
+    flow_ops,        sequence_ops,
+    string_ops,      signal_ops,
+    random_ops,      detection_ops,
+    training_ops,    ml_ops,
 };
 
 std::string key(std::string_view domain, std::string_view name) {
