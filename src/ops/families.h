@@ -14,9 +14,12 @@ std::span<const OpDef> compare_ops();
 std::span<const OpDef> cast_ops();
 std::span<const OpDef> variadic_ops();
 std::span<const OpDef> reduce_ops();
+std::span<const OpDef> axis_ops();
 std::span<const OpDef> softmax_ops();
 std::span<const OpDef> loss_ops();
 std::span<const OpDef> norm_ops();
+std::span<const OpDef> channel_norm_ops();
+std::span<const OpDef> dropout_ops();
 std::span<const OpDef> linear_ops();
 std::span<const OpDef> einsum_ops();
 std::span<const OpDef> quantize_ops();
@@ -38,12 +41,15 @@ std::span<const OpDef> recurrent_ops();
 std::span<const OpDef> attention_ops();
 std::span<const OpDef> microsoft_ops();
 std::span<const OpDef> flow_ops();
+std::span<const OpDef> scan_ops();
 std::span<const OpDef> sequence_ops();
 std::span<const OpDef> string_ops();
+std::span<const OpDef> tfidf_ops();
 std::span<const OpDef> signal_ops();
 std::span<const OpDef> random_ops();
 std::span<const OpDef> detection_ops();
 std::span<const OpDef> training_ops();
 std::span<const OpDef> ml_ops();
+std::span<const OpDef> legacy_ops();
 
 }  // namespace finity

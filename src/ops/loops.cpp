@@ -1,0 +1,116 @@
+#include "ops/loops.h"
+
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+#include "ops/pieces.h"
+#include "ops/rules.h"
+
+namespace finity {
+
+namespace {
+
+// A loop body is inferred several times, so nested loops multiply: loops nested
+// deeper than this are inferred once, with nothing known of the state but what the body declares.
+constexpr int kPreciseNesting = 2;
+
+bool deeply_nested(const Call& call) {
+  int depth = 0;
+  for (NodeId owner = call.graph().body(call.node().body).owner; owner.valid() && depth <= kPreciseNesting;) {
+    owner = call.graph().body(call.graph().node(owner).body).owner;
+    ++depth;
+  }
+  return depth >= kPreciseNesting;
+}
+
+// The dtype is kept, everything that may change between iterations is dropped.
+Type without_shape(const Type& type) {
+  Type result = type;
+  result.ranked = false;
+  result.shape.clear();
+  if (type.element) result.element = std::make_shared<const Type>(without_shape(*type.element));
+  return result;
+}
+
+void check_dtype_kept(const Type& before, const Type& after, std::size_t index) {
+  if (!before.is_tensor() || !after.is_tensor() || before.dtype == after.dtype) return;
+  if (before.dtype == DType::undefined || after.dtype == DType::undefined) return;
+  throw Error("state " + std::to_string(index) + " changes from " + std::string(name(before.dtype)) + " to " +
+              std::string(name(after.dtype)));
+}
+
+std::vector<Type> body_inputs(const LoopTypes& types) {
+  std::vector<Type> inputs = types.before;
+  inputs.insert(inputs.end(), types.state.begin(), types.state.end());
+  inputs.insert(inputs.end(), types.after.begin(), types.after.end());
+  return inputs;
+}
+
+// Whether the state's types hold for the next iteration too; else makes them wider.
+bool absorb(LoopTypes& types, const std::vector<Type>& outputs, int pass) {
+  constexpr int kJoins = 2;  // how often exact joining is tried before shapes, and then everything, are dropped
+  bool stable = true;
+  for (std::size_t i = 0; i < types.state.size(); ++i) {
+    const Type& next = outputs[types.first_output + i];
+    check_dtype_kept(types.state[i], next, i);
+    Type wider = join(types.state[i], next);
+    if (wider == types.state[i]) continue;
+    stable = false;
+    types.state[i] = std::move(wider);
+  }
+  if (stable || pass < kJoins) return stable;
+  for (Type& type : types.state) type = pass == kJoins ? without_shape(type) : Type{};
+  return false;
+}
+
+}  // namespace
+
+std::vector<Type> infer_every_iteration(InferCall& call, BodyId body, LoopTypes types) {
+  if (deeply_nested(call)) types.state.assign(types.state.size(), Type{});
+  for (int pass = 0;; ++pass) {
+    std::vector<Type> outputs = call.infer_body(body, body_inputs(types));
+    if (absorb(types, outputs, pass)) return outputs;
+  }
+}
+
+Type collected_type(const Type& element, const Dim& length, std::int64_t axis) {
+  if (element.kind != Type::Kind::tensor) return {};
+  if (!element.ranked) return Type::tensor(element.dtype);
+  Shape shape = element.shape;
+  const std::size_t at = normalize_axis(axis, shape.size(), true);
+  shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(at), length);
+  return Type::tensor(element.dtype, std::move(shape));
+}
+
+Tensor collect(const Call& call, ValueId body_output, const std::vector<Tensor>& parts, std::int64_t axis) {
+  if (!parts.empty()) return stacked(parts, normalize_axis(axis, parts.front().rank(), true));
+  if (!body_output.valid()) throw Error("the body leaves out an output that is collected");
+  const Type type = collected_type(call.graph().value(body_output).type, Dim::of(0), axis);
+  if (!type.is_tensor() || type.dtype == DType::undefined || !type.ranked) {
+    throw Error("no iteration ran, and the body does not declare the type of its output '" +
+                call.graph().value(body_output).name + "'");
+  }
+  Dims dims;
+  for (const Dim& dim : type.shape) dims.push_back(dim.known() ? dim.size : 0);
+  return Tensor(type.dtype, std::move(dims));
+}
+
+void require_body_arity(const Call& call, BodyId body, std::size_t inputs, std::size_t min_outputs) {
+  const Body& graph = call.graph().body(body);
+  if (graph.inputs.size() != inputs) {
+    throw Error("the body takes " + std::to_string(graph.inputs.size()) + " inputs, expected " +
+                std::to_string(inputs));
+  }
+  if (graph.outputs.size() < min_outputs) {
+    throw Error("the body gives " + std::to_string(graph.outputs.size()) + " outputs, expected at least " +
+                std::to_string(min_outputs));
+  }
+}
+
+const Tensor& require_tensor(const Datum& datum, std::string_view what) {
+  if (const Tensor* tensor = datum.tensor()) return *tensor;
+  throw Error(std::string(what) + " is not a tensor");
+}
+
+}  // namespace finity
