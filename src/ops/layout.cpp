@@ -118,9 +118,14 @@ class ReshapeRule {
   int inferred_ = 0;
 };
 
+void require_shape(const Call& call) {
+  if (!given(call, "shape", 1)) throw Error("shape is missing");
+}
+
 bool keep_zero(const Call& call) { return call.integer("allowzero") != 0; }
 
 void infer_reshape(InferCall& call) {
+  require_shape(call);
   const auto wanted = entries(call, "shape", 1);
   if (!wanted) return;
   const Shape* in = call.ranked(0) ? &call.shape(0) : nullptr;
@@ -130,6 +135,7 @@ void infer_reshape(InferCall& call) {
 }
 
 void eval_reshape(EvalCall& call) {
+  require_shape(call);
   const Shape in = shape_of(call.in(0));
   const Shape shape = ReshapeRule(&in, keep_zero(call)).resolve(entries_of(numbers(call, "shape", 1)));
   call.out(0, call.in(0).reshaped(sizes_of(shape)));
