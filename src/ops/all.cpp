@@ -20,7 +20,8 @@ constexpr std::span<const OpDef> (*kFamilies[])() = {
     softmax_ops,        loss_ops,       norm_ops,      linear_ops,    einsum_ops,   quantize_ops, conv_ops,
     conv_transpose_ops, pool_ops,       layout_ops,    index_ops,     scatter_ops,  shape_ops,    resize_ops,
     recurrent_ops,      attention_ops,  microsoft_ops, flow_ops,      scan_ops,     sequence_ops, string_ops,
-    tfidf_ops,          signal_ops,     random_ops,    detection_ops, training_ops, ml_ops,
+    tfidf_ops,          signal_ops,     random_ops,    detection_ops, training_ops, ml_ops,       ml_label_ops,
+    ml_linear_ops,      ml_svm_ops,     ml_tree_ops,
 };
 
 std::string key(std::string_view domain, std::string_view name) {
