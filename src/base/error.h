@@ -14,10 +14,8 @@ class Error : public std::exception {
  public:
   explicit Error(std::string text) : text_(std::move(text)) {}
 
-  Error& in(std::string_view context) {
-    text_ = std::string(context) + ": " + text_;
-    return *this;
-  }
+  // Used as `catch (Error& error) { error.in("..."); throw; }`, which keeps the dynamic type.
+  void in(std::string_view context) { text_ = std::string(context) + ": " + text_; }
   const char* what() const noexcept override { return text_.c_str(); }
 
  private:

@@ -105,7 +105,8 @@ void Interpreter::run_nodes(const Body& body) {
     try {
       run_node(node);
     } catch (Error& error) {
-      throw error.in(describe(graph_, node));
+      error.in(describe(graph_, node));
+      throw;
     }
     release(node);
   }
@@ -119,7 +120,8 @@ const Datum& Interpreter::get(ValueId id) {
     try {
       datum = graph_.value(id).constant->load();
     } catch (Error& error) {
-      throw error.in("constant '" + graph_.value(id).name + "'");
+      error.in("constant '" + graph_.value(id).name + "'");
+      throw;
     }
   }
   return datum;

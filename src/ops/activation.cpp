@@ -1,7 +1,277 @@
+// Activation functions: computed in double from the formula of the specification and rounded once. Forms that
+// cancel or overflow are replaced by equal ones that do not.
+#include <cmath>
+#include <numbers>
+
+#include "ops/elementwise.h"
+#include "ops/extremes.h"
 #include "ops/families.h"
 
 namespace finity {
 
-std::span<const OpDef> activation_ops() { return {}; }
+namespace {
+
+constexpr std::string_view kFloatToFloat = "(X: T) -> (Y: T) where T: float";
+constexpr std::string_view kConsumed = "consumed_inputs: ints";
+
+double sigmoid(double x) {
+  const double e = std::exp(-std::abs(x));
+  return (x >= 0 ? 1.0 : e) / (1.0 + e);
+}
+
+double softplus(double x) { return std::log1p(std::exp(-std::abs(x))) + Larger{}(x, 0.0); }
+double softsign(double x) { return x / (1.0 + std::abs(x)); }
+double mish(double x) { return x * std::tanh(softplus(x)); }
+double hard_sigmoid(double x, double alpha, double beta) { return Larger{}(0.0, Smaller{}(1.0, alpha * x + beta)); }
+double hard_swish(double x) { return x * hard_sigmoid(x, 1.0 / 6.0, 0.5); }
+double swish(double x, double alpha) { return x * sigmoid(alpha * x); }
+
+double gelu(double x) { return 0.5 * x * std::erfc(-x / std::numbers::sqrt2); }
+double gelu_by_tanh(double x) {
+  const double inner = std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * x * x * x);
+  return 0.5 * x * (1.0 + std::tanh(inner));
+}
+
+// y = f(x) for a float tensor, f a function object of double.
+template <class F>
+void eval_float(EvalCall& call, F f) {
+  const Tensor& x = call.in(0);
+  if (!is_float(x.dtype())) throw Error("expected a float tensor, got " + std::string(name(x.dtype())));
+  std::vector<double> values = elements<double>(x);
+  for (double& value : values) value = f(value);
+  call.out(0, from_elements<double>(x.dtype(), x.dims(), values));
+}
+
+void eval_elu(EvalCall& call) {
+  eval_float(call, [alpha = call.real("alpha")](double x) { return x < 0 ? alpha * std::expm1(x) : x; });
+}
+
+void eval_celu(EvalCall& call) {
+  eval_float(call, [alpha = call.real("alpha")](double x) {
+    return Larger{}(0.0, x) + Smaller{}(0.0, alpha * std::expm1(x / alpha));
+  });
+}
+
+// The defaults got more digits in opset 6; attributes are float32.
+void eval_selu(EvalCall& call) {
+  const bool precise = call.version() >= 6;
+  const double alpha = call.real("alpha", static_cast<double>(precise ? 1.67326319217681884765625F : 1.6732F));
+  const double gamma = call.real("gamma", static_cast<double>(precise ? 1.05070102214813232421875F : 1.0507F));
+  eval_float(call, [=](double x) { return gamma * (x > 0 ? x : alpha * std::expm1(x)); });
+}
+
+void eval_gelu(EvalCall& call) { eval_float(call, call.text("approximate") == "tanh" ? gelu_by_tanh : gelu); }
+
+void eval_hard_sigmoid(EvalCall& call) {
+  const double alpha = call.real("alpha");
+  const double beta = call.real("beta");
+  eval_float(call, [=](double x) { return hard_sigmoid(x, alpha, beta); });
+}
+
+void eval_leaky_relu(EvalCall& call) {
+  eval_float(call, [alpha = call.real("alpha")](double x) { return x < 0 ? alpha * x : x; });
+}
+
+void eval_thresholded_relu(EvalCall& call) {
+  eval_float(call, [alpha = call.real("alpha")](double x) { return x > alpha ? x : 0.0; });
+}
+
+void eval_swish(EvalCall& call) {
+  eval_float(call, [alpha = call.real("alpha")](double x) { return swish(x, alpha); });
+}
+
+void eval_relu(EvalCall& call) {
+  call.out(0, map_unary(call.in(0), call.in(0).dtype(), []<class C>(C x) { return Larger{}(C{}, x); }));
+}
+
+// Integers too: computed in double and truncated.
+void eval_shrink(EvalCall& call) {
+  const double bias = call.real("bias");
+  const double limit = call.real("lambd");
+  const auto shrunk = [=](auto element) {
+    const auto x = static_cast<double>(element);
+    if (x < -limit) return x + bias;
+    return x > limit ? x - bias : 0.0;
+  };
+  call.out(0, map_unary(call.in(0), call.in(0).dtype(), shrunk));
+}
+
+// ---- two operands ----------------------------------------------------------
+
+void infer_swiglu(InferCall& call) {
+  infer_same_shape(call);
+  if (!call.ranked(0) || !call.ranked(1)) return;
+  bool conflict = call.rank(0) != call.rank(1);
+  const Type both = merge(call.in(0), call.in(1), &conflict);
+  if (conflict) throw Error("inputs A and B differ in shape");
+  call.set_shape(0, both.shape);
+}
+
+void eval_swiglu(EvalCall& call) {
+  if (call.in(0).dims() != call.in(1).dims()) {
+    throw Error("inputs A and B have shapes " + to_string(call.in(0).dims()) + " and " + to_string(call.in(1).dims()));
+  }
+  const double alpha = call.real("alpha");
+  const auto gated = [=](auto a, auto b) { return swish(static_cast<double>(a), alpha) * static_cast<double>(b); };
+  call.out(0, map_binary(call.in(0), call.in(1), call.in(0).dtype(), gated));
+}
+
+struct Leaky {
+  double operator()(double x, double slope) const { return x < 0 ? slope * x : x; }
+  std::uint64_t operator()(std::uint64_t x, std::uint64_t) const { return x; }
+  std::int64_t operator()(std::int64_t x, std::int64_t slope) const {
+    return x < 0 ? static_cast<std::int64_t>(static_cast<std::uint64_t>(slope) * static_cast<std::uint64_t>(x)) : x;
+  }
+};
+
+// Before opset 7 a slope of several elements is one per channel, the second axis of x.
+Tensor aligned_slope(const EvalCall& call) {
+  const Tensor& x = call.in(0);
+  const Tensor& slope = call.in(1);
+  if (slope.size() == 1) return slope.reshaped({});
+  if (call.version() >= 7 || slope.rank() != 1 || x.rank() < 2) return slope;
+  Dims dims(x.rank() - 1, 1);
+  dims[0] = slope.size();
+  return slope.reshaped(std::move(dims));
+}
+
+void eval_prelu(EvalCall& call) {
+  const Tensor& x = call.in(0);
+  const Tensor slope = aligned_slope(call);
+  if (slope.rank() > x.rank() || broadcast(x.dims(), slope.dims()) != x.dims()) {
+    throw Error("slope of shape " + to_string(slope.dims()) + " does not broadcast to " + to_string(x.dims()));
+  }
+  call.out(0, map_binary(x, slope, x.dtype(), Leaky{}));
+}
+
+const OpDef kOps[] = {
+    {.name = "Relu",
+     .summary = "max(0, x)",
+     .signature = "(X: T) -> (Y: T) where T: float | int8 | int16 | int32 | int64",
+     .attrs = kConsumed,
+     .tf = "Relu",
+     .freedom = "NaN stays NaN",
+     .infer = infer_same_shape,
+     .eval = eval_relu},
+    {.name = "LeakyRelu",
+     .summary = "x, times alpha below zero",
+     .signature = kFloatToFloat,
+     .attrs = "alpha: float = 0.01; consumed_inputs: ints",
+     .tf = "LeakyRelu",
+     .infer = infer_same_shape,
+     .eval = eval_leaky_relu},
+    {.name = "PRelu",
+     .summary = "x, times a learned slope below zero",
+     .signature = "(X: T, slope: T) -> (Y: T) where T: float | uint32 | uint64 | int32 | int64",
+     .attrs = kConsumed,
+     .infer = infer_same_shape,
+     .eval = eval_prelu},
+    {.name = "ThresholdedRelu",
+     .summary = "x above alpha, else 0",
+     .signature = kFloatToFloat,
+     .attrs = "alpha: float = 1.0",
+     .infer = infer_same_shape,
+     .eval = eval_thresholded_relu},
+    {.name = "Elu",
+     .summary = "x, and alpha * (exp(x) - 1) below zero",
+     .signature = kFloatToFloat,
+     .attrs = "alpha: float = 1.0; consumed_inputs: ints",
+     .tf = "Elu",
+     .freedom = "exp(x) - 1 without cancellation",
+     .infer = infer_same_shape,
+     .eval = eval_elu},
+    {.name = "Celu",
+     .since = 12,
+     .summary = "max(0, x) + min(0, alpha * (exp(x / alpha) - 1))",
+     .signature = kFloatToFloat,
+     .attrs = "alpha: float = 1.0",
+     .freedom = "exp(x) - 1 without cancellation; rounds once",
+     .infer = infer_same_shape,
+     .eval = eval_celu},
+    {.name = "Selu",
+     .summary = "gamma * x, and gamma * alpha * (exp(x) - 1) up to zero",
+     .signature = kFloatToFloat,
+     .attrs = "alpha: float; gamma: float; consumed_inputs: ints",
+     .tf = "Selu",
+     .freedom = "exp(x) - 1 without cancellation",
+     .infer = infer_same_shape,
+     .eval = eval_selu},
+    {.name = "Sigmoid",
+     .summary = "1 / (1 + exp(-x))",
+     .signature = kFloatToFloat,
+     .attrs = kConsumed,
+     .tf = "Sigmoid",
+     .infer = infer_same_shape,
+     .eval = eval_float_unary<sigmoid>},
+    {.name = "HardSigmoid",
+     .summary = "alpha * x + beta limited to [0, 1]",
+     .signature = kFloatToFloat,
+     .attrs = "alpha: float = 0.2; beta: float = 0.5; consumed_inputs: ints",
+     .infer = infer_same_shape,
+     .eval = eval_hard_sigmoid},
+    {.name = "HardSwish",
+     .since = 14,
+     .summary = "x times x / 6 + 1 / 2 limited to [0, 1]",
+     .signature = kFloatToFloat,
+     .freedom = "rounds once",
+     .infer = infer_same_shape,
+     .eval = eval_float_unary<hard_swish>},
+    {.name = "Swish",
+     .since = 24,
+     .summary = "x * sigmoid(alpha * x)",
+     .signature = kFloatToFloat,
+     .attrs = "alpha: float = 1.0",
+     .freedom = "rounds once",
+     .infer = infer_same_shape,
+     .eval = eval_swish},
+    {.name = "SwiGLU",
+     .since = 28,
+     .summary = "swish of a gate times a value",
+     .signature = "(A: T, B: T) -> (Y: T) where T: float",
+     .attrs = "alpha: float = 1.0",
+     .freedom = "rounds once",
+     .infer = infer_swiglu,
+     .eval = eval_swiglu},
+    {.name = "Softplus",
+     .summary = "log(1 + exp(x))",
+     .signature = kFloatToFloat,
+     .tf = "Softplus",
+     .freedom = "does not overflow: max(x, 0) + log1p(exp(-|x|))",
+     .infer = infer_same_shape,
+     .eval = eval_float_unary<softplus>},
+    {.name = "Softsign",
+     .summary = "x / (1 + |x|)",
+     .signature = kFloatToFloat,
+     .tf = "Softsign",
+     .infer = infer_same_shape,
+     .eval = eval_float_unary<softsign>},
+    {.name = "Mish",
+     .since = 18,
+     .summary = "x * tanh(softplus(x))",
+     .signature = kFloatToFloat,
+     .freedom = "rounds once",
+     .infer = infer_same_shape,
+     .eval = eval_float_unary<mish>},
+    {.name = "Gelu",
+     .since = 20,
+     .summary = "x times the normal distribution function of x",
+     .signature = kFloatToFloat,
+     .attrs = "approximate: string = none {none, tanh}",
+     .freedom = "rounds once; 1 + erf(x) as erfc(-x), which keeps the tail below zero",
+     .infer = infer_same_shape,
+     .eval = eval_gelu},
+    {.name = "Shrink",
+     .since = 9,
+     .summary = "x moved towards zero by bias beyond lambd, else 0",
+     .signature = "(input: T) -> (output: T) where T: number",
+     .attrs = "bias: float = 0.0; lambd: float = 0.5",
+     .freedom = "integers are computed in float64 and truncated",
+     .infer = infer_same_shape,
+     .eval = eval_shrink},
+};
+
+}  // namespace
+
+std::span<const OpDef> activation_ops() { return kOps; }
 
 }  // namespace finity

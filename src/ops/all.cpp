@@ -15,14 +15,58 @@ namespace finity {
 
 namespace {
 
+// clang-format off: one family per line
 constexpr std::span<const OpDef> (*kFamilies[])() = {
-    unary_ops,          activation_ops, binary_ops,    compare_ops,   cast_ops,     variadic_ops, reduce_ops,
-    softmax_ops,        loss_ops,       norm_ops,      linear_ops,    einsum_ops,   quantize_ops, conv_ops,
-    conv_transpose_ops, pool_ops,       layout_ops,    index_ops,     scatter_ops,  shape_ops,    resize_ops,
-    recurrent_ops,      attention_ops,  microsoft_ops, flow_ops,      scan_ops,     sequence_ops, string_ops,
-    tfidf_ops,          signal_ops,     random_ops,    detection_ops, training_ops, ml_ops,       ml_label_ops,
-    ml_linear_ops,      ml_svm_ops,     ml_tree_ops,
+    unary_ops,
+    activation_ops,
+    binary_ops,
+    compare_ops,
+    cast_ops,
+    variadic_ops,
+    reduce_ops,
+    axis_ops,
+    softmax_ops,
+    loss_ops,
+    norm_ops,
+    channel_norm_ops,
+    dropout_ops,
+    linear_ops,
+    einsum_ops,
+    quantize_ops,
+    conv_ops,
+    conv_transpose_ops,
+    pool_ops,
+    layout_ops,
+    concat_ops,
+    slice_ops,
+    rearrange_ops,
+    select_ops,
+    index_ops,
+    scatter_ops,
+    shape_ops,
+    constant_ops,
+    resize_ops,
+    grid_ops,
+    recurrent_ops,
+    attention_ops,
+    microsoft_ops,
+    flow_ops,
+    scan_ops,
+    sequence_ops,
+    string_ops,
+    tfidf_ops,
+    signal_ops,
+    random_ops,
+    detection_ops,
+    training_ops,
+    ml_ops,
+    ml_label_ops,
+    ml_linear_ops,
+    ml_svm_ops,
+    ml_tree_ops,
+    legacy_ops,
 };
+// clang-format on
 
 std::string key(std::string_view domain, std::string_view name) {
   if (domain == "ai.onnx") domain = "";
@@ -66,7 +110,8 @@ const Signature& signature_of(const OpDef& op) {
     try {
       entry = std::make_unique<const Signature>(parse_signature(op.signature, op.attrs));
     } catch (Error& error) {
-      throw error.in("op table entry " + std::string(op.name));
+      error.in("op table entry " + std::string(op.name));
+      throw;
     }
   }
   return *entry;

@@ -1,37 +1,291 @@
 // Arithmetic of two broadcast operands.
 #include <cmath>
+#include <limits>
 
 #include "ops/elementwise.h"
 #include "ops/families.h"
+#include "ops/legacy_broadcast.h"
+#include "ops/partial_ints.h"
 
 namespace finity {
 
 namespace {
 
 constexpr std::string_view kArithmetic = "(A: T, B: T) -> (C: T) where T: number";
+constexpr std::string_view kBits = "(A: T, B: T) -> (C: T) where T: int";
 
 // Integer arithmetic wraps: computed unsigned, where overflow is defined.
+std::int64_t wrapped(std::uint64_t x) { return static_cast<std::int64_t>(x); }
+std::uint64_t bits(std::int64_t x) { return static_cast<std::uint64_t>(x); }
+
+void require_divisor(bool non_zero) {
+  if (!non_zero) throw Error("integer division by zero in input B");
+}
+
 struct Plus {
   double operator()(double a, double b) const { return a + b; }
   std::uint64_t operator()(std::uint64_t a, std::uint64_t b) const { return a + b; }
+  std::int64_t operator()(std::int64_t a, std::int64_t b) const { return wrapped(bits(a) + bits(b)); }
+};
+
+struct Minus {
+  double operator()(double a, double b) const { return a - b; }
+  std::uint64_t operator()(std::uint64_t a, std::uint64_t b) const { return a - b; }
+  std::int64_t operator()(std::int64_t a, std::int64_t b) const { return wrapped(bits(a) - bits(b)); }
+};
+
+struct Times {
+  double operator()(double a, double b) const { return a * b; }
+  std::uint64_t operator()(std::uint64_t a, std::uint64_t b) const { return a * b; }
+  std::int64_t operator()(std::int64_t a, std::int64_t b) const { return wrapped(bits(a) * bits(b)); }
+};
+
+// Integers truncate towards zero; the one quotient that does not fit wraps.
+struct Quotient {
+  double operator()(double a, double b) const { return a / b; }
+  std::uint64_t operator()(std::uint64_t a, std::uint64_t b) const {
+    require_divisor(b != 0);
+    return a / b;
+  }
   std::int64_t operator()(std::int64_t a, std::int64_t b) const {
-    return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+    require_divisor(b != 0);
+    return b == -1 ? wrapped(0 - bits(a)) : a / b;
+  }
+};
+
+// fmod=1: the sign of the dividend, as C's fmod and %.
+struct TruncatedModulus {
+  double operator()(double a, double b) const { return std::fmod(a, b); }
+  std::uint64_t operator()(std::uint64_t a, std::uint64_t b) const {
+    require_divisor(b != 0);
+    return a % b;
+  }
+  std::int64_t operator()(std::int64_t a, std::int64_t b) const {
+    require_divisor(b != 0);
+    return b == -1 ? 0 : a % b;
+  }
+};
+
+// fmod=0: integers only, the sign of the divisor, as Python's %.
+struct FlooredModulus {
+  double operator()(double, double) const { throw Error("attribute 'fmod' must be 1 for a float tensor"); }
+  std::uint64_t operator()(std::uint64_t a, std::uint64_t b) const { return TruncatedModulus{}(a, b); }
+  std::int64_t operator()(std::int64_t a, std::int64_t b) const {
+    const std::int64_t rest = TruncatedModulus{}(a, b);
+    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+  }
+};
+
+struct BitAnd {
+  template <class C>
+  C operator()(C a, C b) const {
+    if constexpr (std::is_integral_v<C>) return a & b;
+    else throw Error("expected integer tensors");
+  }
+};
+
+struct BitOr {
+  template <class C>
+  C operator()(C a, C b) const {
+    if constexpr (std::is_integral_v<C>) return a | b;
+    else throw Error("expected integer tensors");
+  }
+};
+
+struct BitXor {
+  template <class C>
+  C operator()(C a, C b) const {
+    if constexpr (std::is_integral_v<C>) return a ^ b;
+    else throw Error("expected integer tensors");
   }
 };
 
 template <class F>
 void eval_arithmetic(EvalCall& call) {
-  call.out(0, map_binary(call.in(0), call.in(1), call.in(0).dtype(), F{}));
+  const Tensor& a = call.in(0);
+  call.out(0, map_binary(a, aligned_right(call, a, call.in(1)), a.dtype(), F{}));
+}
+
+void eval_mod(EvalCall& call) {
+  if (call.integer("fmod") != 0) eval_arithmetic<TruncatedModulus>(call);
+  else eval_arithmetic<FlooredModulus>(call);
+}
+
+// Both as 64-bit unsigned numbers, so that a shift by the width or more gives 0 instead of being undefined.
+void eval_bit_shift(EvalCall& call) {
+  const DType dtype = call.in(0).dtype();
+  if (!is_unsigned_int(dtype)) throw Error("expected unsigned tensors, got " + std::string(name(dtype)));
+  const bool left = call.text("direction") == "LEFT";
+  const auto width = static_cast<std::uint64_t>(info(dtype).bits);
+  const auto shift = [&](auto x, auto count) -> std::uint64_t {
+    const auto value = static_cast<std::uint64_t>(x);
+    const auto by = static_cast<std::uint64_t>(count);
+    if (by >= width) return 0;
+    return left ? value << by : value >> by;
+  };
+  call.out(0, map_binary(call.in(0), call.in(1), dtype, shift));
+}
+
+// ---- Pow -------------------------------------------------------------------
+
+struct Power {
+  double operator()(double base, double exponent) const { return std::pow(base, exponent); }
+  std::uint64_t operator()(std::uint64_t base, std::uint64_t exponent) const {
+    std::uint64_t result = 1;
+    for (; exponent != 0; exponent >>= 1) {
+      if ((exponent & 1) != 0) result *= base;
+      base *= base;
+    }
+    return result;
+  }
+  // A negative exponent gives 1 / base^n truncated: only 1 and -1 leave anything.
+  std::int64_t operator()(std::int64_t base, std::int64_t exponent) const {
+    if (exponent >= 0) return wrapped((*this)(bits(base), bits(exponent)));
+    if (base == 0) throw Error("integer 0 to a negative power");
+    if (base == 1) return 1;
+    if (base == -1) return exponent % 2 == 0 ? 1 : -1;
+    return 0;
+  }
+};
+
+template <class C>
+Tensor as_type(DType dtype, const Tensor& tensor) {
+  return from_elements<C>(dtype, tensor.dims(), elements<C>(tensor));
+}
+
+// Base and exponent may differ in dtype; the result has the base's. Two integers are computed exactly, anything else
+// in double.
+void eval_pow(EvalCall& call) {
+  const Tensor& base = call.in(0);
+  const Tensor exponent = aligned_right(call, base, call.in(1));
+  const DType dtype = base.dtype();
+  if (!is_int(dtype) || !is_int(exponent.dtype())) {
+    call.out(0, map_binary(as_type<double>(DType::float64, base), as_type<double>(DType::float64, exponent), dtype,
+                           Power{}));
+  } else if (exponent.dtype() == DType::uint64) {
+    call.out(0, map_binary(as_type<std::uint64_t>(DType::uint64, base), exponent, dtype, Power{}));
+  } else {
+    call.out(0, map_binary(as_type<std::int64_t>(DType::int64, base), as_type<std::int64_t>(DType::int64, exponent),
+                           dtype, Power{}));
+  }
+}
+
+// ---- shapes as values ------------------------------------------------------
+
+using Pair = std::span<const PartialInt>;
+
+template <class F>
+std::optional<PartialInt> computed(Pair x) {
+  if (!x[0].value || !x[1].value) return std::nullopt;
+  return PartialInt::of(F{}(*x[0].value, *x[1].value));
+}
+
+PartialInt partial_sum(Pair x) {
+  if (const auto known = computed<Plus>(x)) return *known;
+  if (x[1].is(0)) return x[0];
+  return x[0].is(0) ? x[1] : PartialInt{};
+}
+
+PartialInt partial_difference(Pair x) {
+  if (const auto known = computed<Minus>(x)) return *known;
+  if (surely_equal(x[0], x[1])) return PartialInt::of(0);
+  return x[1].is(0) ? x[0] : PartialInt{};
+}
+
+PartialInt partial_product(Pair x) {
+  if (const auto known = computed<Times>(x)) return *known;
+  if (x[0].is(0) || x[1].is(0)) return PartialInt::of(0);
+  if (x[1].is(1)) return x[0];
+  return x[0].is(1) ? x[1] : PartialInt{};
+}
+
+PartialInt partial_quotient(Pair x) {
+  if (x[1].is(0)) return {};  // eval reports it
+  if (const auto known = computed<Quotient>(x)) return *known;
+  return x[1].is(1) ? x[0] : PartialInt{};
+}
+
+template <PartialFunction F>
+void infer_arithmetic(InferCall& call) {
+  infer_binary(call);
+  propagate_ints(call, F);
 }
 
 const OpDef kOps[] = {
     {.name = "Add",
      .summary = "a + b",
      .signature = kArithmetic,
-     .attrs = "axis: int; broadcast: int = 0; consumed_inputs: ints",
+     .attrs = kLegacyBroadcast,
      .tf = "AddV2",
-     .infer = infer_broadcast,
+     .infer = infer_arithmetic<partial_sum>,
      .eval = eval_arithmetic<Plus>},
+    {.name = "Sub",
+     .summary = "a - b",
+     .signature = kArithmetic,
+     .attrs = kLegacyBroadcast,
+     .tf = "Sub",
+     .infer = infer_arithmetic<partial_difference>,
+     .eval = eval_arithmetic<Minus>},
+    {.name = "Mul",
+     .summary = "a * b",
+     .signature = kArithmetic,
+     .attrs = kLegacyBroadcast,
+     .tf = "Mul",
+     .infer = infer_arithmetic<partial_product>,
+     .eval = eval_arithmetic<Times>},
+    {.name = "Div",
+     .summary = "a / b; integers truncate towards zero",
+     .signature = kArithmetic,
+     .attrs = kLegacyBroadcast,
+     .tf = "RealDiv",
+     .infer = infer_arithmetic<partial_quotient>,
+     .eval = eval_arithmetic<Quotient>},
+    {.name = "Mod",
+     .since = 10,
+     .summary = "remainder with the sign of the divisor, or of the dividend with fmod=1",
+     .signature = kArithmetic,
+     .attrs = "fmod: int = 0",
+     .tf = "FloorMod",
+     .infer = infer_broadcast,
+     .eval = eval_mod},
+    {.name = "Pow",
+     .summary = "x to the power of y, in the dtype of x",
+     .signature = "(X: T, Y: T1) -> (Z: T) where T: number, T1: number",
+     .attrs = kLegacyBroadcast,
+     .tf = "Pow",
+     .freedom = "an integer to a negative integer power is the truncated quotient; 0 to one is an error",
+     .infer = infer_binary,
+     .eval = eval_pow},
+    {.name = "BitShift",
+     .since = 11,
+     .summary = "bits of x moved left or right by y",
+     .signature = "(X: T, Y: T) -> (Z: T) where T: uint8 | uint16 | uint32 | uint64",
+     .attrs = "direction: string {LEFT, RIGHT}",
+     .tf = "LeftShift",
+     .freedom = "a shift by the width of the dtype or more gives 0",
+     .infer = infer_broadcast,
+     .eval = eval_bit_shift},
+    {.name = "BitwiseAnd",
+     .since = 18,
+     .summary = "bits set in both",
+     .signature = kBits,
+     .tf = "BitwiseAnd",
+     .infer = infer_broadcast,
+     .eval = eval_arithmetic<BitAnd>},
+    {.name = "BitwiseOr",
+     .since = 18,
+     .summary = "bits set in either",
+     .signature = kBits,
+     .tf = "BitwiseOr",
+     .infer = infer_broadcast,
+     .eval = eval_arithmetic<BitOr>},
+    {.name = "BitwiseXor",
+     .since = 18,
+     .summary = "bits set in exactly one",
+     .signature = kBits,
+     .tf = "BitwiseXor",
+     .infer = infer_broadcast,
+     .eval = eval_arithmetic<BitXor>},
 };
 
 }  // namespace

@@ -1,7 +1,201 @@
+// Ops that look elements up by index.
+#include <algorithm>
+#include <optional>
+
+#include "base/error.h"
 #include "ops/families.h"
+#include "ops/move.h"
+#include "ops/rules.h"
+#include "ops/shape_values.h"
 
 namespace finity {
 
-std::span<const OpDef> index_ops() { return {}; }
+namespace {
+
+// ---- Gather ----------------------------------------------------------------
+
+// data's shape with the axis replaced by the shape of indices.
+template <class S>
+S gathered(const S& data, const S& indices, std::size_t axis) {
+  S result(data.begin(), data.begin() + static_cast<std::ptrdiff_t>(axis));
+  result.insert(result.end(), indices.begin(), indices.end());
+  result.insert(result.end(), data.begin() + static_cast<std::ptrdiff_t>(axis) + 1, data.end());
+  return result;
+}
+
+void gather_shape_value(InferCall& call) {
+  const auto data = shape_elements(call, 0);
+  const auto indices = call.ints(1);
+  if (!data || !indices || call.rank(1) > 1) return;
+  Shape result;
+  for (const std::int64_t index : *indices) {
+    result.push_back((*data)[static_cast<std::size_t>(checked_index(index, static_cast<std::int64_t>(data->size())))]);
+  }
+  call.set_shape_value(0, std::move(result));
+}
+
+void infer_gather(InferCall& call) {
+  if (!call.ranked(0)) return;
+  const std::size_t axis = normalize_axis(call.integer("axis"), call.rank(0));
+  if (!call.ranked(1)) return;
+  call.set_shape(0, gathered(call.shape(0), call.shape(1), axis));
+  if (call.rank(0) == 1) gather_shape_value(call);
+}
+
+void eval_gather(EvalCall& call) {
+  const Tensor& data = call.in(0);
+  const std::size_t axis = normalize_axis(call.integer("axis"), data.rank());
+  const AxisView view(data.dims(), axis);
+  Dims dims = gathered(data.dims(), call.in(1).dims(), axis);
+  require_computable(dims);
+  std::vector<std::int64_t> rows = elements<std::int64_t>(call.in(1));
+  for (std::int64_t& row : rows) row = checked_index(row, view.length) * view.inner;
+  if (element_count(dims) == 0) {
+    call.out(0, Tensor(data.dtype(), std::move(dims)));
+    return;
+  }
+  const AxisOffsets offsets = {ramp(view.outer, view.length * view.inner), rows, ramp(view.inner, 1)};
+  call.out(0, pick(data, offsets).reshaped(std::move(dims)));
+}
+
+// ---- GatherElements --------------------------------------------------------
+
+void infer_gather_elements(InferCall& call) {
+  if (call.ranked(0) && call.ranked(1) && call.rank(0) != call.rank(1)) {
+    throw Error("data has rank " + std::to_string(call.rank(0)) + " but indices has rank " +
+                std::to_string(call.rank(1)));
+  }
+  if (call.ranked(0)) normalize_axis(call.integer("axis"), call.rank(0));
+  if (call.ranked(1)) call.set_shape(0, call.shape(1));
+  else if (call.ranked(0)) call.set_shape(0, unknown_shape(call.rank(0)));
+}
+
+void eval_gather_elements(EvalCall& call) {
+  call.out(0, gather_elements(call.in(0), call.in(1).dims(),
+                              element_positions(call.in(0).dims(), call.in(1), call.integer("axis"))));
+}
+
+// ---- GatherND --------------------------------------------------------------
+
+std::size_t batch_dims(const Call& call) {
+  const std::int64_t count = call.integer("batch_dims");
+  if (count < 0) throw Error("batch_dims " + std::to_string(count));
+  return static_cast<std::size_t>(count);
+}
+
+// indices' shape without its last axis, then the axes of data that a tuple of that length does not index.
+Shape gathered_nd(const Shape& data, const Shape& indices, std::size_t batch) {
+  if (batch >= indices.size() || batch >= data.size()) throw Error("batch_dims is not below the ranks of the inputs");
+  check_tuples(indices, data.size() - batch);
+  for (std::size_t i = 0; i < batch; ++i) same(data[i], indices[i], "a batch dimension");
+  Shape result(indices.begin(), indices.end() - 1);
+  const std::int64_t length = indices.back().size;
+  result.insert(result.end(), data.begin() + static_cast<std::ptrdiff_t>(batch) + length, data.end());
+  return result;
+}
+
+void infer_gather_nd(InferCall& call) {
+  if (!call.ranked(0) || !call.ranked(1)) return;
+  if (!call.shape(1).empty() && !call.shape(1).back().known()) return;
+  call.set_shape(0, gathered_nd(call.shape(0), call.shape(1), batch_dims(call)));
+}
+
+void eval_gather_nd(EvalCall& call) {
+  const Tensor& data = call.in(0);
+  const Tensor& indices = call.in(1);
+  const std::size_t batch = batch_dims(call);
+  const Dims dims = sizes_of(gathered_nd(shape_of(data), shape_of(indices), batch));
+  require_computable(dims);
+  const std::vector<std::int64_t> starts = tuple_positions(data.dims(), indices, batch);
+  std::int64_t inner = 1;
+  for (std::size_t i = batch + static_cast<std::size_t>(indices.dims().back()); i < data.rank(); ++i) {
+    inner *= data.dim(i);
+  }
+  if (element_count(dims) == 0) call.out(0, Tensor(data.dtype(), dims));
+  else call.out(0, pick(data, {starts, ramp(inner, 1)}).reshaped(dims));
+}
+
+// ---- OneHot ----------------------------------------------------------------
+
+Shape one_hot_shape(const Shape& indices, const Dim& depth, std::int64_t axis) {
+  Shape result = indices;
+  const std::size_t at = normalize_axis(axis, indices.size(), true);
+  result.insert(result.begin() + static_cast<std::ptrdiff_t>(at), depth);
+  return result;
+}
+
+std::int64_t depth_of(const Tensor& depth) {
+  const std::int64_t result = element_as_int(depth, 0);
+  if (result < 0) throw Error("depth " + std::to_string(result));
+  return result;
+}
+
+void infer_one_hot(InferCall& call) {
+  if (!call.ranked(0)) return;
+  Dim depth;
+  if (const Tensor* value = call.value(1)) depth = Dim::of(depth_of(*value));
+  else if (const auto dims = shape_elements(call, 1); dims && dims->size() == 1) depth = dims->front();
+  call.set_shape(0, one_hot_shape(call.shape(0), depth, call.integer("axis")));
+}
+
+void eval_one_hot(EvalCall& call) {
+  const Tensor& values = call.in(2);
+  if (values.size() != 2) throw Error("values must be [off, on]");
+  const std::int64_t depth = depth_of(call.in(1));
+  const std::int64_t axis = call.integer("axis");
+  const Dims dims = sizes_of(one_hot_shape(shape_of(call.in(0)), Dim::of(depth), axis));
+  require_computable(dims);
+  // Opset 11 counts negative indices from the end; before, they were out of range.
+  const bool wraps = call.version() >= 11;
+  std::vector<std::int64_t> hot = elements<std::int64_t>(call.in(0));
+  for (std::int64_t& index : hot) {
+    if (wraps && index < 0 && index >= -depth) index += depth;
+  }
+  const AxisView view(dims, normalize_axis(axis, call.in(0).rank(), true));
+  std::vector<std::int64_t> positions(static_cast<std::size_t>(element_count(dims)), 0);
+  for (std::size_t i = 0; i < hot.size() && !positions.empty(); ++i) {
+    if (hot[i] < 0 || hot[i] >= depth) continue;
+    const auto at = static_cast<std::int64_t>(i);
+    positions[view.at(at / view.inner, hot[i], at % view.inner)] = 1;
+  }
+  call.out(0, gather_elements(values, dims, positions));
+}
+
+const OpDef kOps[] = {
+    {.name = "Gather",
+     .summary = "slices of one axis, by index",
+     .signature = "(data: T, indices: int32 | int64) -> (output: T) where T: any",
+     .attrs = "axis: int = 0",
+     .tf = "GatherV2",
+     .infer = infer_gather,
+     .eval = eval_gather},
+    {.name = "GatherElements",
+     .since = 11,
+     .summary = "for each index the element at its place, with `axis` replaced by the index",
+     .signature = "(data: T, indices: int32 | int64) -> (output: T) where T: any",
+     .attrs = "axis: int = 0",
+     .infer = infer_gather_elements,
+     .eval = eval_gather_elements},
+    {.name = "GatherND",
+     .since = 11,
+     .summary = "slices by index tuples",
+     .signature = "(data: T, indices: int64) -> (output: T) where T: any",
+     .attrs = "batch_dims: int = 0",
+     .tf = "GatherNd",
+     .infer = infer_gather_nd,
+     .eval = eval_gather_nd},
+    {.name = "OneHot",
+     .since = 9,
+     .summary = "values[1] where the new axis equals the index, values[0] elsewhere",
+     .signature = "(indices: number, depth: number, values: T) -> (output: T) where T: any",
+     .attrs = "axis: int = -1",
+     .tf = "OneHot",
+     .infer = infer_one_hot,
+     .eval = eval_one_hot},
+};
+
+}  // namespace
+
+std::span<const OpDef> index_ops() { return kOps; }
 
 }  // namespace finity

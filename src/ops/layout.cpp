@@ -1,7 +1,389 @@
+// Ops that give the same elements another shape or another order of axes, or repeat them.
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "base/error.h"
+#include "ops/elementwise.h"
 #include "ops/families.h"
+#include "ops/move.h"
+#include "ops/rules.h"
+#include "ops/shape_values.h"
 
 namespace finity {
 
-std::span<const OpDef> layout_ops() { return {}; }
+namespace {
+
+// ---- Reshape ---------------------------------------------------------------
+
+// above / below after the symbols they share are cancelled.
+struct Quotient {
+  Shape above = {};
+  Shape below = {};
+
+  void cancel() {
+    std::erase_if(below, [&](const Dim& dim) {
+      if (!dim.symbol.valid() || dim.known()) return false;
+      const auto equal = std::ranges::find(above, dim);
+      if (equal == above.end()) return false;
+      above.erase(equal);
+      return true;
+    });
+  }
+  // Unknown when it does not follow; throws Error when it is not whole.
+  Dim value() {
+    cancel();
+    const Dim numerator = product(above);
+    const Dim denominator = product(below);
+    if (denominator.size == 1) return numerator;
+    if (!numerator.known() || !denominator.known()) return {};
+    if (denominator.size == 0 || numerator.size % denominator.size != 0) {
+      throw Error("cannot reshape " + std::to_string(numerator.size) + " elements into rows of " +
+                  std::to_string(denominator.size));
+    }
+    return Dim::of(numerator.size / denominator.size);
+  }
+};
+
+class ReshapeRule {
+ public:
+  ReshapeRule(const Shape* in, bool keep_zero) : in_(in), keep_zero_(keep_zero) {
+    if (in != nullptr) rest_.above = *in;
+  }
+
+  Shape resolve(const Entries& wanted) {
+    for (const Entry& entry : wanted) add(entry);
+    if (inferred_ > 1) throw Error("more than one -1 in the new shape");
+    if (in_ == nullptr || holes_.size() > 1) return result_;
+    remove_copied();
+    if (holes_.size() == 1) {
+      // Whether it is -1 or a number not known here, it is what the other sizes leave over.
+      result_[holes_[0]] = rest_.value();
+    } else {
+      check_count();
+    }
+    return result_;
+  }
+
+ private:
+  void add(const Entry& entry) {
+    const std::size_t axis = result_.size();
+    result_.push_back(entry.dim);
+    if (entry.number == -1) {
+      ++inferred_;
+      holes_.push_back(axis);
+    } else if (entry.number && *entry.number < 0) {
+      throw Error("size " + std::to_string(*entry.number) + " in the new shape");
+    } else if (entry.number == 0 && !keep_zero_) {
+      copy_axis(axis);
+    } else if (!entry.number && !entry.dim.symbol.valid()) {
+      holes_.push_back(axis);
+    } else {
+      rest_.below.push_back(entry.dim);
+    }
+  }
+  void copy_axis(std::size_t axis) {
+    if (in_ == nullptr) {
+      result_[axis] = {};
+      return;
+    }
+    if (axis >= in_->size()) throw Error("0 in the new shape at axis " + std::to_string(axis) + ", which data lacks");
+    result_[axis] = (*in_)[axis];
+    copied_.push_back(axis);
+  }
+  void remove_copied() {
+    for (std::size_t i = copied_.size(); i-- > 0;) {
+      rest_.above.erase(rest_.above.begin() + static_cast<std::ptrdiff_t>(copied_[i]));
+    }
+  }
+  void check_count() {
+    rest_.cancel();
+    const Dim have = product(rest_.above);
+    const Dim want = product(rest_.below);
+    if (have.known() && want.known() && have.size != want.size) {
+      throw Error("cannot reshape " + std::to_string(have.size) + " elements to " + std::to_string(want.size));
+    }
+  }
+
+  const Shape* in_;
+  bool keep_zero_;
+  Shape result_;
+  Quotient rest_;
+  std::vector<std::size_t> holes_, copied_;
+  int inferred_ = 0;
+};
+
+bool keep_zero(const Call& call) { return call.integer("allowzero") != 0; }
+
+void infer_reshape(InferCall& call) {
+  const auto wanted = entries(call, "shape", 1);
+  if (!wanted) return;
+  const Shape* in = call.ranked(0) ? &call.shape(0) : nullptr;
+  Shape result = ReshapeRule(in, keep_zero(call)).resolve(*wanted);
+  call.set_shape(0, std::move(result));
+  keep_shape_value(call);
+}
+
+void eval_reshape(EvalCall& call) {
+  const Shape in = shape_of(call.in(0));
+  const Shape shape = ReshapeRule(&in, keep_zero(call)).resolve(entries_of(numbers(call, "shape", 1)));
+  call.out(0, call.in(0).reshaped(sizes_of(shape)));
+}
+
+// ---- Flatten ---------------------------------------------------------------
+
+Shape flattened(const Shape& in, std::int64_t axis) {
+  const std::size_t cut = axis == static_cast<std::int64_t>(in.size()) ? in.size() : normalize_axis(axis, in.size());
+  const std::span<const Dim> dims(in);
+  return {product(dims.first(cut)), product(dims.subspan(cut))};
+}
+
+void infer_flatten(InferCall& call) {
+  call.set_shape(0, call.ranked(0) ? flattened(call.shape(0), call.integer("axis")) : unknown_shape(2));
+}
+
+void eval_flatten(EvalCall& call) {
+  call.out(0, call.in(0).reshaped(sizes_of(flattened(shape_of(call.in(0)), call.integer("axis")))));
+}
+
+// ---- Squeeze, Unsqueeze ----------------------------------------------------
+
+std::vector<bool> marked(std::span<const std::int64_t> axes, std::size_t rank) {
+  std::vector<bool> result(rank, false);
+  for (const std::size_t axis : normalize_axes(axes, rank)) {
+    if (result[axis]) throw Error("axis " + std::to_string(axis) + " is given twice");
+    result[axis] = true;
+  }
+  return result;
+}
+
+Shape squeezed(const Shape& in, const std::optional<std::vector<std::int64_t>>& axes) {
+  const std::vector<bool> drop = marked(axes.value_or(std::vector<std::int64_t>()), in.size());
+  Shape result;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    if (drop[i] && in[i].known() && in[i].size != 1) {
+      throw Error("cannot squeeze axis " + std::to_string(i) + " of size " + std::to_string(in[i].size));
+    }
+    if (!drop[i] && (axes || in[i].size != 1)) result.push_back(in[i]);
+  }
+  return result;
+}
+
+void infer_squeeze(InferCall& call) {
+  keep_shape_value(call);
+  if (!call.ranked(0)) return;
+  const Shape& in = call.shape(0);
+  if (!given(call, "axes", 1)) {
+    if (std::ranges::all_of(in, &Dim::known)) call.set_shape(0, squeezed(in, std::nullopt));
+    return;
+  }
+  const auto wanted = entries(call, "axes", 1);
+  if (const auto axes = numbers(wanted)) call.set_shape(0, squeezed(in, axes));
+  else if (wanted && wanted->size() <= in.size()) call.set_shape(0, unknown_shape(in.size() - wanted->size()));
+}
+
+void eval_squeeze(EvalCall& call) {
+  std::optional<std::vector<std::int64_t>> axes;
+  if (given(call, "axes", 1)) axes = numbers(call, "axes", 1);
+  call.out(0, call.in(0).reshaped(sizes_of(squeezed(shape_of(call.in(0)), axes))));
+}
+
+Shape unsqueezed(const Shape& in, std::span<const std::int64_t> axes) {
+  const std::vector<bool> added = marked(axes, in.size() + axes.size());
+  Shape result;
+  auto next = in.begin();
+  for (const bool is_new : added) result.push_back(is_new ? Dim::of(1) : *next++);
+  return result;
+}
+
+void infer_unsqueeze(InferCall& call) {
+  if (!given(call, "axes", 1)) throw Error("axes are missing");
+  const auto wanted = entries(call, "axes", 1);
+  if (!call.ranked(0) || !wanted) return;
+  if (const auto axes = numbers(wanted)) call.set_shape(0, unsqueezed(call.shape(0), *axes));
+  else call.set_shape(0, unknown_shape(call.rank(0) + wanted->size()));
+  keep_shape_value(call);
+}
+
+void eval_unsqueeze(EvalCall& call) {
+  if (!given(call, "axes", 1)) throw Error("axes are missing");
+  call.out(0, call.in(0).reshaped(sizes_of(unsqueezed(shape_of(call.in(0)), numbers(call, "axes", 1)))));
+}
+
+// ---- Transpose -------------------------------------------------------------
+
+std::vector<std::size_t> order_of(const Call& call, std::size_t rank) {
+  const std::vector<std::int64_t> perm = call.integers("perm");
+  std::vector<std::size_t> order(rank);
+  if (perm.empty()) {
+    std::iota(order.rbegin(), order.rend(), std::size_t{0});
+    return order;
+  }
+  if (perm.size() != rank) {
+    throw Error("perm has " + std::to_string(perm.size()) + " entries for a tensor of rank " + std::to_string(rank));
+  }
+  marked(perm, rank);  // throws on a repeated axis
+  return normalize_axes(perm, rank);
+}
+
+void infer_transpose(InferCall& call) {
+  if (!call.ranked(0)) {
+    if (call.has_attr("perm")) call.set_shape(0, unknown_shape(call.integers("perm").size()));
+    return;
+  }
+  Shape result;
+  for (const std::size_t axis : order_of(call, call.rank(0))) result.push_back(call.shape(0)[axis]);
+  call.set_shape(0, std::move(result));
+}
+
+void eval_transpose(EvalCall& call) { call.out(0, transposed(call.in(0), order_of(call, call.in(0).rank()))); }
+
+// ---- Identity --------------------------------------------------------------
+
+void infer_identity(InferCall& call) {
+  keep_shape_value(call);
+  call.set_type(0, call.in(0));
+}
+
+void eval_identity(EvalCall& call) { call.out(0, call.datum(0)); }
+
+// ---- Expand ----------------------------------------------------------------
+
+Shape requested_shape(const Entries& wanted) {
+  Shape result;
+  for (const Entry& entry : wanted) {
+    if (entry.number && *entry.number < 0) throw Error("negative size in shape");
+    result.push_back(entry.dim);
+  }
+  return result;
+}
+
+void infer_expand(InferCall& call) {
+  const auto wanted = entries(call, {}, 1);
+  if (!wanted || !call.ranked(0)) return;
+  Shape result = broadcast(call.shape(0), requested_shape(*wanted));
+  const auto value = shape_elements(call, 0);
+  if (value && value->size() == 1 && result.size() == 1 && result[0].known() && result[0].size <= 64) {
+    call.set_shape_value(0, Shape(static_cast<std::size_t>(result[0].size), value->front()));
+  }
+  call.set_shape(0, std::move(result));
+}
+
+void eval_expand(EvalCall& call) {
+  const Shape wanted = requested_shape(entries_of(numbers(call, {}, 1)));
+  call.out(0, broadcast_to(call.in(0), broadcast(call.in(0).dims(), sizes_of(wanted))));
+}
+
+// ---- Tile ------------------------------------------------------------------
+
+// Opset 1 repeats along one axis, (input, tiles, axis); later ones take a count per axis.
+Entries repeats_per_axis(std::size_t rank, const Entries& wanted, const std::optional<std::int64_t>& axis) {
+  Entries result = wanted;
+  if (axis) {
+    if (wanted.size() != 1) throw Error("tiles must be one number");
+    result.assign(rank, Entry::of(1));
+    result[normalize_axis(*axis, rank)] = wanted[0];
+  }
+  if (result.size() != rank) {
+    throw Error("repeats has " + std::to_string(result.size()) + " elements for a tensor of rank " +
+                std::to_string(rank));
+  }
+  const auto negative = [](const Entry& entry) { return entry.number && *entry.number < 0; };
+  if (std::ranges::any_of(result, negative)) throw Error("negative number of repeats");
+  return result;
+}
+
+Shape tiled(const Shape& in, const Entries& repeats) {
+  Shape result;
+  for (std::size_t i = 0; i < in.size(); ++i) result.push_back(times(in[i], repeats[i].dim));
+  return result;
+}
+
+void infer_tile(InferCall& call) {
+  if (!call.ranked(0)) return;
+  const auto wanted = entries(call, {}, 1);
+  const Tensor* axis = call.value(2);
+  if (!wanted || (call.has_input(2) && axis == nullptr)) {
+    call.set_shape(0, unknown_shape(call.rank(0)));
+    return;
+  }
+  const auto at = axis != nullptr ? std::optional(element_as_int(*axis, 0)) : std::nullopt;
+  call.set_shape(0, tiled(call.shape(0), repeats_per_axis(call.rank(0), *wanted, at)));
+}
+
+void eval_tile(EvalCall& call) {
+  const Tensor& in = call.in(0);
+  const auto axis = call.has_input(2) ? std::optional(element_as_int(call.in(2), 0)) : std::nullopt;
+  const Entries repeats = repeats_per_axis(in.rank(), entries_of(numbers(call, {}, 1)), axis);
+  const Dims dims = sizes_of(tiled(shape_of(in), repeats));
+  require_computable(dims);
+  const std::vector<std::int64_t> strides = strides_of(in.dims());
+  AxisOffsets offsets(in.rank());
+  for (std::size_t i = 0; i < in.rank(); ++i) {
+    for (std::int64_t k = 0; k < dims[i]; ++k) offsets[i].push_back(k % in.dim(i) * strides[i]);
+  }
+  call.out(0, pick(in, offsets));
+}
+
+const OpDef kOps[] = {
+    {.name = "Reshape",
+     .summary = "the same elements in another shape; 0 keeps a size, -1 takes what is left",
+     .signature = "(data: T, shape?: int64) -> (reshaped: T) where T: any",
+     .attrs = "allowzero: int = 0; shape: ints; consumed_inputs: ints",
+     .tf = "Reshape",
+     .infer = infer_reshape,
+     .eval = eval_reshape},
+    {.name = "Flatten",
+     .summary = "a matrix: the axes before and from `axis` on become one each",
+     .signature = "(input: T) -> (output: T) where T: any",
+     .attrs = "axis: int = 1",
+     .infer = infer_flatten,
+     .eval = eval_flatten},
+    {.name = "Squeeze",
+     .summary = "without the given axes of size 1, or without all of them",
+     .signature = "(data: T, axes?: int64) -> (squeezed: T) where T: any",
+     .attrs = "axes: ints",
+     .tf = "Squeeze",
+     .infer = infer_squeeze,
+     .eval = eval_squeeze},
+    {.name = "Unsqueeze",
+     .summary = "with new axes of size 1",
+     .signature = "(data: T, axes?: int64) -> (expanded: T) where T: any",
+     .attrs = "axes: ints",
+     .tf = "ExpandDims",
+     .infer = infer_unsqueeze,
+     .eval = eval_unsqueeze},
+    {.name = "Transpose",
+     .summary = "axes in another order, reversed by default",
+     .signature = "(data: T) -> (transposed: T) where T: any",
+     .attrs = "perm: ints",
+     .tf = "Transpose",
+     .infer = infer_transpose,
+     .eval = eval_transpose},
+    {.name = "Identity",
+     .summary = "its operand, a tensor, sequence or optional",
+     .signature = "(input: value) -> (output: value)",
+     .attrs = "consumed_inputs: ints",
+     .tf = "Identity",
+     .infer = infer_identity,
+     .eval = eval_identity},
+    {.name = "Expand",
+     .since = 8,
+     .summary = "broadcast together with a shape",
+     .signature = "(input: T, shape: int64) -> (output: T) where T: any",
+     .tf = "BroadcastTo",
+     .infer = infer_expand,
+     .eval = eval_expand},
+    {.name = "Tile",
+     .summary = "repeated along each axis",
+     .signature = "(input: T, repeats: int64 | float, axis?: int64 | float) -> (output: T) where T: any",
+     .tf = "Tile",
+     .infer = infer_tile,
+     .eval = eval_tile},
+};
+
+}  // namespace
+
+std::span<const OpDef> layout_ops() { return kOps; }
 
 }  // namespace finity

@@ -1,7 +1,145 @@
+// Losses over class labels. Scores are [N, C, d1, ..., dk], labels [N, d1, ..., dk].
+#include <optional>
+
+#include "ops/accumulate.h"
 #include "ops/families.h"
+#include "ops/rules.h"
+#include "ops/softmax.h"
+#include "tensor/convert.h"
 
 namespace finity {
 
-std::span<const OpDef> loss_ops() { return {}; }
+namespace {
+
+// The scores' shape without the class axis.
+template <class D>
+std::vector<D> label_sizes(std::vector<D> scores) {
+  scores.erase(scores.begin() + 1);
+  return scores;
+}
+
+void check_operands(const Tensor& scores, const Tensor& labels, const Tensor* weights) {
+  if (scores.rank() < 2) throw Error("scores have shape " + to_string(scores.dims()) + ", expected rank 2 or more");
+  if (labels.dims() != label_sizes(scores.dims())) {
+    throw Error("labels have shape " + to_string(labels.dims()) + ", expected " +
+                to_string(label_sizes(scores.dims())));
+  }
+  if (weights != nullptr && weights->dims() != Dims{scores.dim(1)}) {
+    throw Error("weights have shape " + to_string(weights->dims()) + ", expected " + to_string(Dims{scores.dim(1)}));
+  }
+}
+
+// Per label: its weighted loss and its weight; both 0 where the label is ignored.
+template <class A>
+struct Picked {
+  std::vector<A> losses;
+  std::vector<A> weights;
+};
+
+template <class A>
+Picked<A> pick(const Tensor& log_probs, const Tensor& labels, const Tensor* weights,
+               std::optional<std::int64_t> ignored) {
+  const AxisView view(log_probs.dims(), 1);
+  const std::vector<A> from = elements<A>(log_probs);
+  const std::vector<std::int64_t> classes = elements<std::int64_t>(labels);
+  const std::vector<A> class_weights = weights == nullptr ? std::vector<A>() : elements<A>(*weights);
+  Picked<A> picked{std::vector<A>(classes.size()), std::vector<A>(classes.size())};
+  for (std::size_t at = 0; at < classes.size(); ++at) {
+    const std::int64_t label = classes[at];
+    if (label == ignored) continue;
+    if (label < 0 || label >= view.length) {
+      throw Error("label " + std::to_string(label) + " is outside the " + std::to_string(view.length) + " classes");
+    }
+    const auto outer = static_cast<std::int64_t>(at) / view.inner;
+    const auto inner = static_cast<std::int64_t>(at) % view.inner;
+    picked.weights[at] = weights == nullptr ? A{1} : class_weights[static_cast<std::size_t>(label)];
+    picked.losses[at] = -from[view.at(outer, label, inner)] * picked.weights[at];
+  }
+  return picked;
+}
+
+Tensor negative_log_likelihood(const EvalCall& call, const Tensor& log_probs) {
+  const Tensor& labels = call.in(1);
+  const Tensor* weights = call.has_input(2) ? &call.in(2) : nullptr;
+  check_operands(log_probs, labels, weights);
+  std::optional<std::int64_t> ignored;
+  if (call.has_attr("ignore_index")) ignored = call.integer("ignore_index");
+  const std::string reduction = call.text("reduction");
+  return with_float_sum_type(log_probs.dtype(), [&]<class A>() {
+    const Picked<A> picked = pick<A>(log_probs, labels, weights, ignored);
+    if (reduction == "none") return from_elements(log_probs.dtype(), labels.dims(), picked.losses);
+    const auto total = [](const std::vector<A>& terms) {
+      return pairwise_sum<A>(static_cast<std::int64_t>(terms.size()),
+                             [&](std::int64_t i) { return terms[static_cast<std::size_t>(i)]; });
+    };
+    A loss = total(picked.losses);
+    if (reduction == "mean") loss /= total(picked.weights);
+    return from_elements(log_probs.dtype(), {}, std::vector<A>{loss});
+  });
+}
+
+void eval_likelihood_loss(EvalCall& call) { call.out(0, negative_log_likelihood(call, call.in(0))); }
+
+void eval_cross_entropy_loss(EvalCall& call) {
+  const Tensor& scores = call.in(0);
+  if (scores.rank() < 2) throw Error("scores have shape " + to_string(scores.dims()) + ", expected rank 2 or more");
+  const Tensor log_probs = log_softmax(scores, AxisView(scores.dims(), 1));
+  call.out(0, negative_log_likelihood(call, log_probs));
+  call.out(1, log_probs);
+}
+
+// Of two sizes that must be equal, the one that is known; throws Error when both are and differ.
+Dim agreed(const Dim& a, const Dim& b, std::string_view what) {
+  if (a.known() && b.known() && a.size != b.size) {
+    throw Error(std::string(what) + " has sizes " + std::to_string(a.size) + " and " + std::to_string(b.size));
+  }
+  return a.known() || (a.symbol.valid() && !b.known()) ? a : b;
+}
+
+void infer_loss(InferCall& call) {
+  require_min_rank(call, 0, 2);
+  if (call.ranked(0) && call.ranked(1)) require_rank(call, 1, call.rank(0) - 1);
+  require_rank(call, 2, 1);
+  if (call.ranked(0)) {
+    if (call.ranked(2)) agreed(call.shape(0)[1], call.shape(2)[0], "the class axis");
+    call.set_shape(1, call.shape(0));
+  }
+  if (call.text("reduction") != "none") {
+    call.set_shape(0, {});
+    return;
+  }
+  if (!call.ranked(0) && !call.ranked(1)) return;
+  Shape sizes = call.ranked(0) ? label_sizes(call.shape(0)) : call.shape(1);
+  for (std::size_t i = 0; call.ranked(1) && i < sizes.size(); ++i) {
+    sizes[i] = agreed(sizes[i], call.shape(1)[i], "an axis of the labels");
+  }
+  call.set_shape(0, std::move(sizes));
+}
+
+constexpr std::string_view kLossAttrs = "ignore_index: int; reduction: string = mean {none, sum, mean}";
+
+const OpDef kOps[] = {
+    {.name = "NegativeLogLikelihoodLoss",
+     .since = 12,
+     .summary = "minus the log-probability of the labelled class, weighted, then averaged or summed",
+     .signature = "(input: T, target: I, weight?: T) -> (loss: T) where T: float, I: int32 | int64",
+     .attrs = kLossAttrs,
+     .freedom = "sums pairwise in float32 (float64 for float64) and rounds once; NaN when every label is ignored",
+     .infer = infer_loss,
+     .eval = eval_likelihood_loss},
+    {.name = "SoftmaxCrossEntropyLoss",
+     .since = 12,
+     .summary = "minus the log-softmax of the labelled class, weighted, then averaged or summed",
+     .signature = "(scores: T, labels: I, weights?: T) -> (output: T, log_prob?: T) where T: float, I: int32 | int64",
+     .attrs = kLossAttrs,
+     .tf = "SparseSoftmaxCrossEntropyWithLogits",
+     .freedom = "log-probabilities are those of LogSoftmax, rounded to the dtype before the loss is taken",
+     .infer = infer_loss,
+     .eval = eval_cross_entropy_loss},
+};
+
+}  // namespace
+
+std::span<const OpDef> loss_ops() { return kOps; }
 
 }  // namespace finity

@@ -1,7 +1,342 @@
+// Resize and its predecessor Upsample.
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <numeric>
+#include <optional>
+
+#include "base/error.h"
 #include "ops/families.h"
+#include "ops/move.h"
+#include "ops/resample.h"
+#include "ops/rules.h"
+#include "ops/shape_values.h"
 
 namespace finity {
 
-std::span<const OpDef> resize_ops() { return {}; }
+namespace {
+
+// ---- sizes -----------------------------------------------------------------
+
+// What is asked of each axis in `axes`: exactly one of scales and sizes.
+struct Request {
+  std::vector<std::size_t> axes = {};
+  std::optional<std::vector<float>> scales = {};
+  std::optional<Entries> sizes = {};
+  std::string policy = "stretch";
+};
+
+Dim scaled(const Dim& dim, float scale) {
+  if (!(scale > 0) || scale > 0x1p40F) throw Error("scale " + std::to_string(scale));
+  if (scale == 1) return dim;
+  if (!dim.known()) return {};
+  // In float, like every implementation: 10 * 0.7f is 7 there but 6.99.. in double.
+  const float size = std::floor(static_cast<float>(dim.size) * scale);
+  if (size > 0x1p40F) throw Error("the result is too large");
+  return Dim::of(static_cast<std::int64_t>(size));
+}
+
+// One scale for all axes, so that the shape keeps its proportions within (or around) the requested sizes.
+std::optional<double> common_scale(const Shape& in, const Request& request) {
+  std::optional<double> result;
+  for (std::size_t i = 0; i < request.axes.size(); ++i) {
+    const Dim &have = in[request.axes[i]], &want = (*request.sizes)[i].dim;
+    if (!have.known() || !want.known()) return std::nullopt;
+    if (have.size == 0) throw Error("an empty axis cannot be resized");
+    const double scale = static_cast<double>(want.size) / static_cast<double>(have.size);
+    if (!result) result = scale;
+    else result = request.policy == "not_larger" ? std::min(*result, scale) : std::max(*result, scale);
+  }
+  return result;
+}
+
+Shape resized_shape(const Shape& in, const Request& request) {
+  const std::size_t count = request.scales ? request.scales->size() : request.sizes->size();
+  if (count != request.axes.size()) {
+    throw Error(std::to_string(count) + " scales or sizes for " + std::to_string(request.axes.size()) + " axes");
+  }
+  Shape result = in;
+  const bool stretch = request.policy == "stretch" || request.scales;
+  const std::optional<double> common = stretch ? std::nullopt : common_scale(in, request);
+  for (std::size_t i = 0; i < count; ++i) {
+    Dim& dim = result[request.axes[i]];
+    if (request.scales) {
+      dim = scaled(dim, (*request.scales)[i]);
+      continue;
+    }
+    const Entry& size = (*request.sizes)[i];
+    if (size.number && *size.number < 0) throw Error("negative size");
+    if (stretch) dim = size.dim;
+    else dim = common ? Dim::of(static_cast<std::int64_t>(std::floor(*common * dim.size + 0.5))) : Dim{};
+  }
+  return result;
+}
+
+// ---- operands --------------------------------------------------------------
+
+// Opset 10 has (X, scales), later ones (X, roi, scales, sizes).
+std::size_t scales_input(const Call& call) { return call.version() >= 11 ? 2 : 1; }
+
+std::vector<std::size_t> resized_axes(const Call& call, std::size_t rank) {
+  if (call.has_attr("axes")) return normalize_axes(call.integers("axes"), rank);
+  std::vector<std::size_t> all(rank);
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  return all;
+}
+
+// Older exporters pass an empty tensor instead of leaving an operand out.
+bool surely_empty(const InferCall& call, std::size_t i) {
+  return !call.has_input(i) || (call.ranked(i) && call.rank(i) == 1 && call.shape(i)[0].size == 0);
+}
+
+void require_one(bool scales, bool sizes) {
+  if (scales == sizes) throw Error(scales ? "both scales and sizes are given" : "neither scales nor sizes are given");
+}
+
+Request requested(const EvalCall& call) {
+  const std::size_t at = scales_input(call);
+  const auto has = [&](std::size_t i) { return call.has_input(i) && !call.in(i).empty(); };
+  // A scalar has no axis to give a scale or size for.
+  if (call.in(0).rank() > 0) require_one(has(at), at == 2 && has(3));
+  Request request{.axes = resized_axes(call, call.in(0).rank()), .policy = call.text("keep_aspect_ratio_policy")};
+  if (at == 2 && has(3)) request.sizes = entries_of(elements<std::int64_t>(call.in(3)));
+  else if (has(at)) request.scales = elements<float>(call.in(at));
+  else request.scales.emplace();
+  return request;
+}
+
+void infer_resize(InferCall& call) {
+  if (!call.ranked(0)) return;
+  const std::size_t at = scales_input(call);
+  Request request{.axes = resized_axes(call, call.rank(0)), .policy = call.text("keep_aspect_ratio_policy")};
+  if (surely_empty(call, at)) request.sizes = at == 2 && call.has_input(3) ? entries(call, {}, 3) : std::nullopt;
+  else if (const Tensor* scales = call.value(at)) request.scales = elements<float>(*scales);
+  if (request.scales || request.sizes) {
+    call.set_shape(0, resized_shape(call.shape(0), request));
+    return;
+  }
+  Shape result = call.shape(0);
+  for (const std::size_t axis : request.axes) result[axis] = {};
+  call.set_shape(0, std::move(result));
+}
+
+// ---- evaluation ------------------------------------------------------------
+
+// Replaces one axis by weighted sums of its elements; positions without taps become zero.
+template <class C>
+std::vector<C> resampled(const std::vector<C>& from, const AxisView& view, const AxisTaps& taps) {
+  std::vector<C> to(static_cast<std::size_t>(view.outer * view.inner) * taps.size());
+  for (std::int64_t outer = 0; outer < view.outer; ++outer) {
+    for (std::size_t k = 0; k < taps.size(); ++k) {
+      C* row = &to[(static_cast<std::size_t>(outer) * taps.size() + k) * static_cast<std::size_t>(view.inner)];
+      for (const Tap& tap : taps[k]) {
+        const C* source = &from[view.at(outer, tap.source, 0)];
+        for (std::int64_t i = 0; i < view.inner; ++i) row[i] += source[i] * tap.weight;
+      }
+    }
+  }
+  return to;
+}
+
+bool has_gap(const AxisTaps& taps) {
+  return std::ranges::any_of(taps, [](const auto& list) { return list.empty(); });
+}
+
+// Output positions that lie outside along this axis.
+template <class C>
+void extrapolate(std::vector<C>& values, const AxisView& view, const AxisTaps& taps, double value) {
+  for (std::int64_t k = 0; k < view.length; ++k) {
+    if (!taps[static_cast<std::size_t>(k)].empty()) continue;
+    for (std::int64_t outer = 0; outer < view.outer; ++outer) {
+      for (std::int64_t i = 0; i < view.inner; ++i) values[view.at(outer, k, i)] = value;
+    }
+  }
+}
+
+// Integers are rounded to the nearest and saturate; floats are rounded once.
+template <class C>
+Tensor stored_as(DType dtype, const Dims& dims, std::vector<C> values) {
+  if constexpr (std::is_same_v<C, double>) {
+    const auto low = static_cast<double>(is_int(dtype) ? int_min(dtype) : 0);
+    // The largest int64 is not a double; the next one below is.
+    const double high =
+        dtype == DType::int64 ? 0x1.fffffffffffffp62 : static_cast<double>(is_int(dtype) ? int_max(dtype) : 0);
+    for (std::size_t i = 0; i < values.size() && is_int(dtype); ++i) {
+      values[i] = std::clamp(std::nearbyint(values[i]), low, high);
+    }
+  }
+  return from_elements<C>(dtype, dims, values);
+}
+
+template <class C>
+Tensor interpolated(const Tensor& in, const std::vector<AxisPlan>& plans, const ResampleOptions& options,
+                    double extrapolation) {
+  std::vector<C> values = elements<C>(in);
+  Dims dims = in.dims();
+  std::vector<AxisTaps> taps;
+  for (std::size_t axis = 0; axis < plans.size(); ++axis) {
+    taps.push_back(axis_taps(plans[axis], options));
+    if (plans[axis].identity()) continue;
+    const AxisView view(dims, axis);
+    dims[axis] = plans[axis].out;
+    require_computable(dims);
+    values = element_count(dims) == 0 ? std::vector<C>() : resampled(values, view, taps.back());
+  }
+  for (std::size_t axis = 0; axis < plans.size() && !values.empty(); ++axis) {
+    if (has_gap(taps[axis])) extrapolate(values, AxisView(dims, axis), taps[axis], extrapolation);
+  }
+  return stored_as<C>(in.dtype(), dims, std::move(values));
+}
+
+// Moves elements only, so that it works for every dtype.
+Tensor nearest_neighbour(const Tensor& in, const std::vector<AxisPlan>& plans, const ResampleOptions& options,
+                         double extrapolation) {
+  const std::vector<std::int64_t> strides = strides_of(in.dims());
+  AxisOffsets offsets(plans.size());
+  bool gaps = false;
+  for (std::size_t axis = 0; axis < plans.size(); ++axis) {
+    for (const auto& taps : axis_taps(plans[axis], options)) {
+      gaps = gaps || taps.empty();
+      offsets[axis].push_back(taps.empty() ? -1 : taps[0].source * strides[axis]);
+    }
+  }
+  if (!gaps) return pick(in, offsets);
+  const Tensor fill = from_elements<double>(in.dtype(), {}, std::vector{extrapolation});
+  return pick(in, offsets, &fill);
+}
+
+Tensor resize(const Tensor& in, const std::vector<AxisPlan>& plans, const ResampleOptions& options,
+              double extrapolation) {
+  Dims dims;
+  for (const AxisPlan& plan : plans) dims.push_back(plan.out);
+  require_computable(dims);
+  if (element_count(dims) == 0) return Tensor(in.dtype(), dims);
+  if (options.mode == "nearest") return nearest_neighbour(in, plans, options, extrapolation);
+  if (is_complex(in.dtype())) return interpolated<std::complex<double>>(in, plans, options, extrapolation);
+  return interpolated<double>(in, plans, options, extrapolation);
+}
+
+std::vector<AxisPlan> plan_axes(const Tensor& in, const Request& request) {
+  const Shape shape = shape_of(in);
+  const Dims out = sizes_of(resized_shape(shape, request));
+  std::vector<AxisPlan> plans;
+  for (std::size_t i = 0; i < in.rank(); ++i) {
+    plans.push_back({.in = in.dim(i), .out = out[i], .scale = 1, .length = static_cast<float>(out[i])});
+  }
+  const bool keeps_ratio = request.sizes && request.policy != "stretch";
+  const double common = keeps_ratio ? common_scale(shape, request).value_or(1.0) : 1.0;
+  for (std::size_t i = 0; i < request.axes.size(); ++i) {
+    AxisPlan& plan = plans[request.axes[i]];
+    if (request.scales) plan.scale = (*request.scales)[i];
+    else if (keeps_ratio) plan.scale = static_cast<float>(common);
+    else if (plan.in > 0) plan.scale = static_cast<float>(plan.out) / static_cast<float>(plan.in);
+    if (request.scales || keeps_ratio) plan.length = static_cast<float>(plan.in) * plan.scale;
+  }
+  return plans;
+}
+
+void read_roi(const EvalCall& call, const std::vector<std::size_t>& axes, std::vector<AxisPlan>& plans) {
+  if (!call.has_input(1)) throw Error("tf_crop_and_resize needs roi");
+  const std::vector<float> roi = elements<float>(call.in(1));
+  if (roi.size() != 2 * axes.size()) {
+    throw Error("roi has " + std::to_string(roi.size()) + " elements for " + std::to_string(axes.size()) + " axes");
+  }
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    plans[axes[i]].roi_start = roi[i];
+    plans[axes[i]].roi_end = roi[axes.size() + i];
+  }
+}
+
+ResampleOptions options_of(const Call& call) {
+  ResampleOptions options;
+  options.mode = call.text("mode");
+  if (call.version() < 11) {
+    options.coordinates = "asymmetric";
+    return options;
+  }
+  options.coordinates = call.text("coordinate_transformation_mode");
+  options.rounding = call.text("nearest_mode");
+  options.cubic_coeff = call.real("cubic_coeff_a");
+  options.exclude_outside = call.integer("exclude_outside") != 0;
+  options.antialias = call.integer("antialias") != 0 && options.mode != "nearest";
+  return options;
+}
+
+void eval_resize(EvalCall& call) {
+  const Request request = requested(call);
+  const ResampleOptions options = options_of(call);
+  std::vector<AxisPlan> plans = plan_axes(call.in(0), request);
+  if (options.coordinates == "tf_crop_and_resize") read_roi(call, request.axes, plans);
+  call.out(0, resize(call.in(0), plans, options, call.real("extrapolation_value")));
+}
+
+// ---- Upsample --------------------------------------------------------------
+
+// Opset 1: two attributes for [N, C, H, W]; 7: one list; 9: an operand.
+std::optional<std::vector<float>> upsample_scales(const Call& call) {
+  if (call.has_attr("height_scale")) {
+    return std::vector{1.0F, 1.0F, static_cast<float>(call.real("height_scale")),
+                       static_cast<float>(call.real("width_scale"))};
+  }
+  if (!call.has_attr("scales")) return std::nullopt;
+  const std::vector<double> scales = call.reals("scales");
+  return std::vector<float>(scales.begin(), scales.end());
+}
+
+Request upsample_request(const Call& call, std::size_t rank, std::vector<float> scales) {
+  return {.axes = resized_axes(call, rank), .scales = std::move(scales)};
+}
+
+void infer_upsample(InferCall& call) {
+  if (!call.ranked(0)) return;
+  auto scales = upsample_scales(call);
+  if (const Tensor* value = call.value(1); !scales && value != nullptr) scales = elements<float>(*value);
+  if (!scales) call.set_shape(0, unknown_shape(call.rank(0)));
+  else call.set_shape(0, resized_shape(call.shape(0), upsample_request(call, call.rank(0), *scales)));
+}
+
+void eval_upsample(EvalCall& call) {
+  auto scales = upsample_scales(call);
+  if (!scales) scales = elements<float>(call.in(1));
+  ResampleOptions options;
+  options.mode = call.text("mode") == "bilinear" ? "linear" : call.text("mode");
+  options.coordinates = "asymmetric";
+  const Request request = upsample_request(call, call.in(0).rank(), *scales);
+  call.out(0, resize(call.in(0), plan_axes(call.in(0), request), options, 0.0));
+}
+
+constexpr std::string_view kFreedom =
+    "coordinates in float32, sums in double rounded once; integers are rounded to the nearest and saturate; before "
+    "opset 11 coordinates are asymmetric and nearest means down, or up where an axis shrinks";
+
+const OpDef kOps[] = {
+    {.name = "Resize",
+     .since = 10,
+     .summary = "another size by nearest, linear or cubic interpolation",
+     .signature = "(X: T, roi?: float, scales?: float32, sizes?: int64) -> (Y: T) where T: any",
+     .attrs = "mode: string = nearest {nearest, linear, cubic}; "
+              "coordinate_transformation_mode: string = half_pixel {half_pixel, half_pixel_symmetric, "
+              "pytorch_half_pixel, align_corners, asymmetric, tf_half_pixel_for_nn, tf_crop_and_resize}; "
+              "nearest_mode: string = round_prefer_floor {round_prefer_floor, round_prefer_ceil, floor, ceil}; "
+              "cubic_coeff_a: float = -0.75; exclude_outside: int = 0; extrapolation_value: float = 0.0; "
+              "antialias: int = 0; axes: ints; "
+              "keep_aspect_ratio_policy: string = stretch {stretch, not_larger, not_smaller}",
+     .freedom = kFreedom,
+     .infer = infer_resize,
+     .eval = eval_resize},
+    {.name = "Upsample",
+     .until = 9,
+     .summary = "a larger size by nearest or linear interpolation",
+     .signature = "(X: T, scales?: float32) -> (Y: T) where T: any",
+     .attrs = "mode: string = nearest {nearest, linear, bilinear}; scales: floats; height_scale: float; "
+              "width_scale: float",
+     .freedom = kFreedom,
+     .infer = infer_upsample,
+     .eval = eval_upsample},
+};
+
+}  // namespace
+
+std::span<const OpDef> resize_ops() { return kOps; }
 
 }  // namespace finity

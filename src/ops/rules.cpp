@@ -69,14 +69,19 @@ std::vector<std::size_t> normalize_axes(std::span<const std::int64_t> axes, std:
 
 Dim product(std::span<const Dim> dims) {
   std::int64_t total = 1;
-  bool known = true;
+  const Dim* unknown = nullptr;
+  std::size_t unknowns = 0;
   for (const Dim& dim : dims) {
     if (dim.size == 0) return Dim::of(0);
-    if (!dim.known()) known = false;
-    else if (__builtin_mul_overflow(total, dim.size, &total)) throw Error("too many elements");
+    if (!dim.known()) {
+      unknown = &dim;
+      ++unknowns;
+    } else if (__builtin_mul_overflow(total, dim.size, &total)) {
+      throw Error("too many elements");
+    }
   }
-  if (known) return Dim::of(total);
-  return dims.size() == 1 ? dims[0] : Dim{};
+  if (unknowns == 0) return Dim::of(total);
+  return unknowns == 1 && total == 1 ? *unknown : Dim{};
 }
 
 namespace {

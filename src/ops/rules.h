@@ -27,8 +27,7 @@ Dims broadcast(const Dims& a, const Dims& b);
 std::size_t normalize_axis(std::int64_t axis, std::size_t rank, bool inclusive = false);
 std::vector<std::size_t> normalize_axes(std::span<const std::int64_t> axes, std::size_t rank);
 
-// The product of sizes when all are known; symbols are not multiplied (a product with one unknown is unknown,
-// with a zero it is zero).
+// The product of sizes when all are known; a symbol survives only factors of 1 (with a zero the product is zero).
 Dim product(std::span<const Dim> dims);
 
 // Throws Error "input I (NAME) has rank R, expected WANTED".

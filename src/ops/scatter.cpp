@@ -1,7 +1,244 @@
+// Ops that write elements into a copy of a tensor, by index.
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "base/error.h"
+#include "ops/elementwise.h"
 #include "ops/families.h"
+#include "ops/move.h"
+#include "ops/rules.h"
+#include "ops/shape_values.h"
+#include "tensor/float_formats.h"
 
 namespace finity {
 
-std::span<const OpDef> scatter_ops() { return {}; }
+namespace {
+
+constexpr std::string_view kOrder =
+    "updates are applied in row-major order, each reduction rounded to the dtype; max and min keep NaN";
+
+template <class C>
+C add(C a, C b) {
+  if constexpr (std::is_same_v<C, std::int64_t>) {
+    return static_cast<C>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+  } else {
+    return a + b;
+  }
+}
+
+template <class C>
+C multiply(C a, C b) {
+  if constexpr (std::is_same_v<C, std::int64_t>) {
+    return static_cast<C>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
+  } else {
+    return a * b;
+  }
+}
+
+template <class C>
+C extreme(C a, C b, bool largest) {
+  if constexpr (std::is_floating_point_v<C>) {
+    if (std::isnan(a) || std::isnan(b)) return a + b;
+  }
+  return largest ? std::max(a, b) : std::min(a, b);
+}
+
+template <class C>
+C reduce(C a, C b, std::string_view reduction) {
+  if (reduction == "add") return add(a, b);
+  if (reduction == "mul") return multiply(a, b);
+  return extreme(a, b, reduction == "max");
+}
+
+template <class C>
+C in_dtype(DType dtype, C x) {
+  if constexpr (std::is_same_v<C, double>) return round_to(dtype, x);
+  else if constexpr (std::is_same_v<C, std::complex<double>>) {
+    return dtype == DType::complex64 ? C(static_cast<float>(x.real()), static_cast<float>(x.imag())) : x;
+  } else {
+    return x;  // wrapped once at the end: the same, as + and * wrap and max and min stay inside
+  }
+}
+
+template <class C>
+Tensor reduced(const Tensor& data, std::span<const std::int64_t> positions, const Tensor& updates,
+               std::string_view reduction) {
+  std::vector<C> result = elements<C>(data);
+  const std::vector<C> values = elements<C>(updates);
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    C& target = result[static_cast<std::size_t>(positions[i])];
+    if constexpr (std::is_same_v<C, std::complex<double>>) {
+      if (reduction == "max" || reduction == "min") throw Error("complex numbers have no order");
+      target = in_dtype(data.dtype(), reduction == "add" ? target + values[i] : target * values[i]);
+    } else {
+      target = in_dtype(data.dtype(), reduce(target, values[i], reduction));
+    }
+  }
+  return from_elements<C>(data.dtype(), data.dims(), result);
+}
+
+Tensor replaced(const Tensor& data, std::span<const std::int64_t> positions, const Tensor& updates) {
+  Tensor result = data;
+  with_storage(data.dtype(), [&]<class S>() {
+    const std::span<const S> from = stored<S>(updates);
+    const std::span<S> to = mutable_stored<S>(result);
+    for (std::size_t i = 0; i < positions.size(); ++i) to[static_cast<std::size_t>(positions[i])] = from[i];
+  });
+  return result;
+}
+
+// positions[i] says where updates[i] goes.
+Tensor scattered(const Tensor& data, std::span<const std::int64_t> positions, const Tensor& updates,
+                 std::string_view reduction) {
+  if (data.dtype() != updates.dtype()) throw Error("data and updates have different dtypes");
+  if (static_cast<std::int64_t>(positions.size()) != updates.size()) {
+    throw Error("updates " + to_string(updates.dims()) + " do not match the indices");
+  }
+  if (reduction == "none") return replaced(data, positions, updates);
+  if (data.dtype() == DType::string) throw Error("strings cannot be reduced");
+  if (is_complex(data.dtype())) return reduced<std::complex<double>>(data, positions, updates, reduction);
+  return with_compute_type(data.dtype(), [&]<class C>() { return reduced<C>(data, positions, updates, reduction); });
+}
+
+// ---- Scatter, ScatterElements ----------------------------------------------
+
+void infer_scatter_elements(InferCall& call) {
+  infer_same_shape(call);
+  if (!call.ranked(0)) return;
+  normalize_axis(call.integer("axis"), call.rank(0));
+  require_rank(call, 1, call.rank(0));
+  require_rank(call, 2, call.rank(0));
+}
+
+void eval_scatter_elements(EvalCall& call) {
+  const Tensor& data = call.in(0);
+  if (call.in(2).dims() != call.in(1).dims()) {
+    throw Error("updates " + to_string(call.in(2).dims()) + " and indices " + to_string(call.in(1).dims()) +
+                " have different shapes");
+  }
+  const auto positions = element_positions(data.dims(), call.in(1), call.integer("axis"));
+  call.out(0, scattered(data, positions, call.in(2), call.text("reduction", "none")));
+}
+
+// ---- ScatterND -------------------------------------------------------------
+
+void infer_scatter_nd(InferCall& call) {
+  require_min_rank(call, 0, 1);
+  require_min_rank(call, 1, 1);
+  infer_same_shape(call);
+}
+
+void eval_scatter_nd(EvalCall& call) {
+  const Tensor& data = call.in(0);
+  const Tensor& indices = call.in(1);
+  check_tuples(shape_of(indices), data.rank());
+  Dims wanted(indices.dims().begin(), indices.dims().end() - 1);
+  wanted.insert(wanted.end(), data.dims().begin() + indices.dims().back(), data.dims().end());
+  if (call.in(2).dims() != wanted) {
+    throw Error("updates have shape " + to_string(call.in(2).dims()) + ", expected " + to_string(wanted));
+  }
+  std::int64_t inner = 1;
+  for (std::size_t i = static_cast<std::size_t>(indices.dims().back()); i < data.rank(); ++i) inner *= data.dim(i);
+  std::vector<std::int64_t> positions;
+  for (const std::int64_t start : tuple_positions(data.dims(), indices, 0)) {
+    for (std::int64_t i = 0; i < inner; ++i) positions.push_back(start + i);
+  }
+  call.out(0, scattered(data, positions, call.in(2), call.text("reduction", "none")));
+}
+
+// ---- TensorScatter ---------------------------------------------------------
+
+std::size_t sequence_axis(const Call& call, std::size_t rank) {
+  const std::size_t axis = normalize_axis(call.integer("axis"), rank);
+  if (axis == 0) throw Error("axis 0 is the batch, not the sequence");
+  return axis;
+}
+
+void check_cache_shapes(const Shape& cache, const Shape& update, std::size_t axis) {
+  if (cache.size() != update.size()) throw Error("past_cache and update have different ranks");
+  for (std::size_t i = 0; i < cache.size(); ++i) {
+    if (i != axis) same(cache[i], update[i], "size of axis " + std::to_string(i));
+  }
+  if (cache[axis].known() && cache[axis].size < update[axis].size) throw Error("update is longer than past_cache");
+}
+
+void infer_tensor_scatter(InferCall& call) {
+  infer_same_shape(call);
+  if (!call.ranked(0)) return;
+  const std::size_t axis = sequence_axis(call, call.rank(0));
+  if (call.ranked(1)) check_cache_shapes(call.shape(0), call.shape(1), axis);
+}
+
+// Where the step-th update of a sequence that starts at `start` goes.
+std::int64_t cache_slot(std::int64_t start, std::int64_t step, std::int64_t size, bool circular) {
+  if (circular) return ((start % size + size) % size + step) % size;
+  if (start >= 0 && start < size - step) return start + step;
+  throw Error("write index " + std::to_string(start) + " + " + std::to_string(step) + " is outside a cache of " +
+              std::to_string(size));
+}
+
+void eval_tensor_scatter(EvalCall& call) {
+  const Tensor& cache = call.in(0);
+  const Tensor& update = call.in(1);
+  const std::size_t axis = sequence_axis(call, cache.rank());
+  check_cache_shapes(shape_of(cache), shape_of(update), axis);
+  std::vector<std::int64_t> starts(static_cast<std::size_t>(cache.dim(0)), 0);
+  if (call.has_input(2)) {
+    const std::vector<std::int64_t> given = elements<std::int64_t>(call.in(2));
+    if (given.size() != starts.size()) throw Error("write_indices must have one element per batch");
+    starts = given;
+  }
+  const bool circular = call.text("mode") == "circular";
+  const std::vector<std::int64_t> strides = strides_of(cache.dims());
+  std::vector<std::int64_t> positions;
+  for (IndexCounter at(update.dims()); at.valid(); at.next()) {
+    const std::int64_t start = starts[static_cast<std::size_t>(at.index()[0])];
+    std::int64_t position = cache_slot(start, at.index()[axis], cache.dim(axis), circular) * strides[axis];
+    for (std::size_t i = 0; i < cache.rank(); ++i) position += i == axis ? 0 : at.index()[i] * strides[i];
+    positions.push_back(position);
+  }
+  call.out(0, scattered(cache, positions, update, "none"));
+}
+
+const OpDef kOps[] = {
+    {.name = "Scatter",
+     .since = 9,
+     .until = 10,
+     .summary = "the old name of ScatterElements",
+     .signature = "(data: T, indices: int32 | int64, updates: T) -> (output: T) where T: any",
+     .attrs = "axis: int = 0",
+     .freedom = kOrder,
+     .infer = infer_scatter_elements,
+     .eval = eval_scatter_elements},
+    {.name = "ScatterElements",
+     .since = 11,
+     .summary = "data with each update written at its own place, `axis` replaced by the index",
+     .signature = "(data: T, indices: int32 | int64, updates: T) -> (output: T) where T: any",
+     .attrs = "axis: int = 0; reduction: string = none {none, add, mul, max, min}",
+     .freedom = kOrder,
+     .infer = infer_scatter_elements,
+     .eval = eval_scatter_elements},
+    {.name = "ScatterND",
+     .since = 11,
+     .summary = "data with slices written at index tuples",
+     .signature = "(data: T, indices: int64, updates: T) -> (output: T) where T: any",
+     .attrs = "reduction: string = none {none, add, mul, max, min}",
+     .tf = "TensorScatterUpdate",
+     .freedom = kOrder,
+     .infer = infer_scatter_nd,
+     .eval = eval_scatter_nd},
+    {.name = "TensorScatter",
+     .since = 24,
+     .summary = "a cache with new steps written at each sequence's own position",
+     .signature = "(past_cache: T, update: T, write_indices?: int64) -> (present_cache: T) where T: any",
+     .attrs = "axis: int = -2; mode: string = linear {linear, circular}",
+     .infer = infer_tensor_scatter,
+     .eval = eval_tensor_scatter},
+};
+
+}  // namespace
+
+std::span<const OpDef> scatter_ops() { return kOps; }
 
 }  // namespace finity

@@ -1,7 +1,178 @@
+// Ops that tell about shapes, and regular tensors made from a few numbers.
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "base/error.h"
 #include "ops/families.h"
+#include "ops/move.h"
+#include "ops/rules.h"
+#include "ops/shape_values.h"
 
 namespace finity {
 
-std::span<const OpDef> shape_ops() { return {}; }
+namespace {
+
+// ---- Shape, Size -----------------------------------------------------------
+
+// From opset 15 on a part of the shape may be asked for; bounds are clamped as in a slice.
+template <class S>
+S part_of_shape(const Call& call, const S& shape) {
+  const auto rank = static_cast<std::int64_t>(shape.size());
+  const auto bound = [&](std::int64_t x) { return std::clamp(x < 0 ? x + rank : x, std::int64_t{0}, rank); };
+  const std::int64_t start = bound(call.integer("start"));
+  const std::int64_t end = std::max(start, bound(call.integer("end", rank)));
+  return S(shape.begin() + start, shape.begin() + end);
+}
+
+void infer_shape(InferCall& call) {
+  if (!call.ranked(0)) {
+    call.set_shape(0, unknown_shape(1));
+    return;
+  }
+  Shape part = part_of_shape(call, call.shape(0));
+  call.set_shape(0, {Dim::of(static_cast<std::int64_t>(part.size()))});
+  call.set_shape_value(0, std::move(part));
+}
+
+void eval_shape(EvalCall& call) { call.out(0, Tensor::vector_of(part_of_shape(call, call.in(0).dims()))); }
+
+void infer_size(InferCall& call) {
+  call.set_shape(0, {});
+  if (call.ranked(0)) call.set_shape_value(0, {product(call.shape(0))});
+}
+
+void eval_size(EvalCall& call) { call.out(0, Tensor::scalar(call.in(0).size())); }
+
+// ---- Range -----------------------------------------------------------------
+
+std::int64_t float_count(double start, double limit, double delta) {
+  const double count = std::ceil((limit - start) / delta);
+  if (std::isnan(count) || count > 0x1p40) throw Error("the range has no end");
+  return count > 0 ? static_cast<std::int64_t>(count) : 0;
+}
+
+std::int64_t int_count(std::int64_t start, std::int64_t limit, std::int64_t delta) {
+  if (delta == 0) throw Error("delta is 0");
+  if (delta > 0 ? limit <= start : limit >= start) return 0;
+  // The distance may need 64 bits and its sign is that of delta.
+  const auto distance = delta > 0 ? static_cast<std::uint64_t>(limit) - static_cast<std::uint64_t>(start)
+                                  : static_cast<std::uint64_t>(start) - static_cast<std::uint64_t>(limit);
+  const std::uint64_t step = delta > 0 ? static_cast<std::uint64_t>(delta) : -static_cast<std::uint64_t>(delta);
+  const std::uint64_t count = (distance - 1) / step + 1;
+  if (count > std::uint64_t{1} << 40) throw Error("the range is too long");
+  return static_cast<std::int64_t>(count);
+}
+
+std::int64_t range_count(const Tensor& start, const Tensor& limit, const Tensor& delta) {
+  if (is_float(start.dtype())) {
+    return float_count(element_as_double(start, 0), element_as_double(limit, 0), element_as_double(delta, 0));
+  }
+  return int_count(element_as_int(start, 0), element_as_int(limit, 0), element_as_int(delta, 0));
+}
+
+void infer_range(InferCall& call) {
+  const Tensor *start = call.value(0), *limit = call.value(1), *delta = call.value(2);
+  Dim count;
+  if (start != nullptr && limit != nullptr && delta != nullptr) {
+    count = Dim::of(range_count(*start, *limit, *delta));
+  } else if (call.ints(0) == std::vector<std::int64_t>{0} && call.ints(2) == std::vector<std::int64_t>{1}) {
+    // 0, 1, ... up to a size that may be symbolic.
+    const auto size = shape_elements(call, 1);
+    if (size && size->size() == 1) count = size->front();
+  }
+  call.set_shape(0, {count});
+}
+
+Tensor float_range(const Call& call, DType dtype, double start, double delta, std::int64_t count) {
+  const std::int64_t stash = call.integer("stash_type");
+  if (stash != 1 && stash != 11) throw Error("stash_type " + std::to_string(stash));
+  const bool through_float = stash == 1 && (dtype == DType::float16 || dtype == DType::bfloat16);
+  std::vector<double> values(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double exact = start + static_cast<double>(i) * delta;
+    values[i] = through_float ? static_cast<double>(static_cast<float>(exact)) : exact;
+  }
+  return from_elements<double>(dtype, {count}, values);
+}
+
+void eval_range(EvalCall& call) {
+  const DType dtype = call.in(0).dtype();
+  if (call.in(1).dtype() != dtype || call.in(2).dtype() != dtype) throw Error("the operands have different dtypes");
+  const std::int64_t count = range_count(call.in(0), call.in(1), call.in(2));
+  require_computable(std::vector{count});
+  if (is_float(dtype)) {
+    call.out(0, float_range(call, dtype, element_as_double(call.in(0), 0), element_as_double(call.in(2), 0), count));
+    return;
+  }
+  const std::int64_t start = element_as_int(call.in(0), 0), delta = element_as_int(call.in(2), 0);
+  std::vector<std::int64_t> values(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i) values[static_cast<std::size_t>(i)] = start + i * delta;
+  call.out(0, from_elements<std::int64_t>(dtype, {count}, values));
+}
+
+// ---- EyeLike ---------------------------------------------------------------
+
+DType eye_dtype(const Call& call, DType of_input) {
+  if (!call.has_attr("dtype")) return of_input;
+  const auto dtype = dtype_from_code(call.integer("dtype"));
+  if (!dtype || *dtype == DType::undefined || *dtype == DType::string) throw Error("dtype is not a number's");
+  return *dtype;
+}
+
+void infer_eye_like(InferCall& call) {
+  require_rank(call, 0, 2);
+  call.set_dtype(0, eye_dtype(call, call.in(0).dtype));
+  call.set_shape(0, call.ranked(0) ? call.shape(0) : unknown_shape(2));
+}
+
+void eval_eye_like(EvalCall& call) {
+  require_rank(call.in(0), "input", 2);
+  const std::int64_t rows = call.in(0).dim(0), columns = call.in(0).dim(1);
+  require_computable(call.in(0).dims());
+  const std::int64_t k = call.integer("k");
+  std::vector<std::int64_t> values(static_cast<std::size_t>(rows * columns), 0);
+  for (std::int64_t row = 0; row < rows && k < columns && k > -rows; ++row) {
+    const std::int64_t column = row + k;
+    if (column >= 0 && column < columns) values[static_cast<std::size_t>(row * columns + column)] = 1;
+  }
+  call.out(0, from_elements<std::int64_t>(eye_dtype(call, call.in(0).dtype()), {rows, columns}, values));
+}
+
+const OpDef kOps[] = {
+    {.name = "Shape",
+     .summary = "the shape as a vector",
+     .signature = "(data: any) -> (shape: int64)",
+     .attrs = "start: int = 0; end: int",
+     .tf = "Shape",
+     .infer = infer_shape,
+     .eval = eval_shape},
+    {.name = "Size",
+     .summary = "the number of elements",
+     .signature = "(data: any) -> (size: int64)",
+     .tf = "Size",
+     .infer = infer_size,
+     .eval = eval_size},
+    {.name = "Range",
+     .since = 11,
+     .summary = "start, start + delta, ... up to but not including limit",
+     .signature = "(start: T, limit: T, delta: T) -> (output: T) where T: number",
+     .attrs = "stash_type: int = 1",
+     .tf = "Range",
+     .freedom = "start + i * delta in double, rounded once (float16 and bfloat16 through float32 with stash_type 1)",
+     .infer = infer_range,
+     .eval = eval_range},
+    {.name = "EyeLike",
+     .since = 9,
+     .summary = "ones on a diagonal of a matrix, zeros elsewhere",
+     .signature = "(input: number | bool) -> (output: number | bool)",
+     .attrs = "dtype: int; k: int = 0",
+     .infer = infer_eye_like,
+     .eval = eval_eye_like},
+};
+
+}  // namespace
+
+std::span<const OpDef> shape_ops() { return kOps; }
 
 }  // namespace finity

@@ -8,7 +8,8 @@
 // `value` (anything, unchecked). A set is a dtype name or one of
 // float, float8, int, number, any, or several joined by |.
 //
-// Attributes: "axis: int = -1; mode: string = nearest {nearest, linear}; pads: ints"
+// Attributes: "axis: int = -1; mode: string = nearest {nearest, linear}; pads: ints". The kind `value`
+// is unchecked, for the few whose kind changed between opsets.
 #pragma once
 
 #include <bitset>
@@ -41,7 +42,7 @@ struct Param {
 
 struct AttrSpec {
   std::string name = {};
-  std::string kind = {};  // as in kind_name()
+  std::string kind = {};  // as in kind_name(), or "value"
   std::optional<Attr> fallback = {};
   std::vector<std::string> choices = {};
 };

@@ -1,7 +1,114 @@
+// Elementwise ops of any number of broadcast operands.
+#include "ops/elementwise.h"
+#include "ops/extremes.h"
 #include "ops/families.h"
+#include "ops/partial_ints.h"
 
 namespace finity {
 
-std::span<const OpDef> variadic_ops() { return {}; }
+namespace {
+
+constexpr std::string_view kConsumed = "consumed_inputs: ints";
+constexpr std::string_view kAddsInFloat = "adds in input order, in float32 (float64: in float64), rounds once";
+
+template <class F>
+void eval_extreme(EvalCall& call) {
+  Tensor result = call.in(0);
+  for (std::size_t i = 1; i < call.input_count(); ++i) {
+    result = map_binary(result, call.in(i), result.dtype(), F{});
+  }
+  call.out(0, std::move(result));
+}
+
+template <class C>
+Tensor total(const EvalCall& call, bool divide) {
+  const DType dtype = call.in(0).dtype();
+  Dims dims;
+  for (std::size_t i = 0; i < call.input_count(); ++i) dims = broadcast(dims, call.in(i).dims());
+  std::vector<C> sum = elements<C>(broadcast_to(call.in(0), dims));
+  for (std::size_t i = 1; i < call.input_count(); ++i) {
+    if (call.in(i).dtype() != dtype) throw Error("input " + std::to_string(i) + " differs in dtype from input 0");
+    const std::vector<C> next = elements<C>(broadcast_to(call.in(i), dims));
+    for (std::size_t k = 0; k < sum.size(); ++k) sum[k] += next[k];
+  }
+  if (divide) {
+    for (C& value : sum) value /= static_cast<C>(call.input_count());
+  }
+  return from_elements<C>(dtype, std::move(dims), sum);
+}
+
+template <bool kDivide>
+void eval_total(EvalCall& call) {
+  const DType dtype = call.in(0).dtype();
+  if (!is_float(dtype)) throw Error("expected float tensors, got " + std::string(name(dtype)));
+  call.out(0, dtype == DType::float64 ? total<double>(call, kDivide) : total<float>(call, kDivide));
+}
+
+// A symbol is a size: at least 0, and larger than any negative bound.
+PartialInt partial_largest(std::span<const PartialInt> x) {
+  PartialInt best = x[0];
+  for (const PartialInt& next : x.subspan(1)) {
+    if (best.value && next.value) best = PartialInt::of(Larger{}(*best.value, *next.value));
+    else if (next.non_negative() && best.value && *best.value <= 0) best = next;
+    else if (best.non_negative() && next.value && *next.value <= 0) continue;
+    else if (!surely_equal(best, next)) return {};
+  }
+  return best;
+}
+
+PartialInt partial_smallest(std::span<const PartialInt> x) {
+  PartialInt best = x[0];
+  for (const PartialInt& next : x.subspan(1)) {
+    if (best.value && next.value) best = PartialInt::of(Smaller{}(*best.value, *next.value));
+    else if (best.non_negative() && next.value && *next.value <= 0) best = next;
+    else if (next.non_negative() && best.value && *best.value <= 0) continue;
+    else if (!surely_equal(best, next)) return {};
+  }
+  return best;
+}
+
+template <PartialFunction F>
+void infer_extreme(InferCall& call) {
+  infer_broadcast(call);
+  propagate_ints(call, F);
+}
+
+const OpDef kOps[] = {
+    {.name = "Max",
+     .summary = "largest of the operands, elementwise",
+     .signature = "(data...: T) -> (max: T) where T: number",
+     .attrs = kConsumed,
+     .tf = "Maximum",
+     .freedom = "NaN in any operand gives NaN",
+     .infer = infer_extreme<partial_largest>,
+     .eval = eval_extreme<Larger>},
+    {.name = "Min",
+     .summary = "smallest of the operands, elementwise",
+     .signature = "(data...: T) -> (min: T) where T: number",
+     .attrs = kConsumed,
+     .tf = "Minimum",
+     .freedom = "NaN in any operand gives NaN",
+     .infer = infer_extreme<partial_smallest>,
+     .eval = eval_extreme<Smaller>},
+    {.name = "Sum",
+     .summary = "sum of the operands, elementwise",
+     .signature = "(data...: T) -> (sum: T) where T: float",
+     .attrs = kConsumed,
+     .tf = "AddN",
+     .freedom = kAddsInFloat,
+     .infer = infer_broadcast,
+     .eval = eval_total<false>},
+    {.name = "Mean",
+     .summary = "mean of the operands, elementwise",
+     .signature = "(data...: T) -> (mean: T) where T: float",
+     .attrs = kConsumed,
+     .freedom = kAddsInFloat,
+     .infer = infer_broadcast,
+     .eval = eval_total<true>},
+};
+
+}  // namespace
+
+std::span<const OpDef> variadic_ops() { return kOps; }
 
 }  // namespace finity

@@ -99,7 +99,7 @@ void check_attrs(const OpDef& op, const Node& node) {
   for (const auto& [attr_name, value] : node.attrs) {
     const AttrSpec* spec = signature.attr(attr_name);
     if (spec == nullptr) continue;  // exporters add attributes of their own
-    if (spec->kind != kind_name(value)) {
+    if (spec->kind != "value" && spec->kind != kind_name(value)) {
       throw Error("attribute '" + attr_name + "' is of kind " + std::string(kind_name(value)) + ", expected " +
                   spec->kind);
     }

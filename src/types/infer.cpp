@@ -138,7 +138,8 @@ void Inference::infer_nodes(const Body& body) {
     try {
       infer_node(node);
     } catch (Error& error) {
-      throw error.in(describe(graph_, node));
+      error.in(describe(graph_, node));
+      throw;
     }
   }
 }

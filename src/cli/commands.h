@@ -1,0 +1,14 @@
+// One function per command: it declares the options and what runs when the
+// command is chosen. A command prints to standard output and returns its exit
+// code through `exit_code`: 0 clean, 1 findings, 2 could not do the job (by Error).
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace finity {
+
+void add_inspect(CLI::App& app, int& exit_code);
+void add_run(CLI::App& app, int& exit_code);
+void add_ops(CLI::App& app, int& exit_code);
+
+}  // namespace finity

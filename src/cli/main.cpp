@@ -1,0 +1,53 @@
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
+
+#include "base/error.h"
+#include "cli/commands.h"
+
+namespace {
+
+constexpr int kCannotDoTheJob = 2;
+
+int fail(const std::string& reason) {
+  std::fprintf(stderr, "finity: %s\n", reason.c_str());
+  return kCannotDoTheJob;
+}
+
+int run(int argc, char** argv) {
+  int exit_code = 0;
+  CLI::App app("finity: keeps neural networks finite", "finity");
+  app.set_version_flag("--version", "finity " FINITY_VERSION);
+  app.require_subcommand(1);
+  finity::add_inspect(app, exit_code);
+  finity::add_run(app, exit_code);
+  finity::add_ops(app, exit_code);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    return fail(std::string(error.what()) + " (try finity --help)");
+  }
+  return exit_code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // A closed pipe (`finity ops | head`) ends the program quietly through the failed write.
+  std::signal(SIGPIPE, SIG_DFL);
+  try {
+    const int exit_code = run(argc, argv);
+    if (std::fflush(stdout) != 0) return fail("cannot write the output");
+    return exit_code;
+  } catch (const finity::Error& error) {
+    return fail(error.what());
+  } catch (const std::bad_alloc&) {
+    return fail("out of memory");
+  } catch (const std::exception& error) {
+    return fail(std::string("internal error: ") + error.what());
+  }
+}

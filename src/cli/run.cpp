@@ -1,0 +1,197 @@
+#include <cstdio>
+#include <filesystem>
+
+#include "base/atomic_file.h"
+#include "base/mapped_file.h"
+#include "cli/commands.h"
+#include "cli/format.h"
+#include "exec/compare.h"
+#include "exec/draw.h"
+#include "exec/reference.h"
+#include "formats/model_format.h"
+#include "formats/npz/npz.h"
+#include "formats/onnx/test_data.h"
+#include "tensor/convert.h"
+#include "types/infer.h"
+
+namespace finity {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Options {
+  std::string model;
+  std::vector<std::string> shapes;
+  std::string data;
+  std::string output;
+  std::uint64_t seed = 0;
+  bool compare = false;
+  bool trace = false;
+  Tolerance tolerance;
+};
+
+// Named arrays may hold inputs and, for --compare, expected outputs.
+TestData read_named_arrays(const std::string& path, const Graph& graph) {
+  const auto file = MappedFile::open(path);
+  NamedTensors arrays;
+  try {
+    arrays = read_npz(file->bytes());
+  } catch (Error& error) {
+    error.in(path);
+    throw;
+  }
+  TestData data;
+  data.outputs.resize(graph.main().outputs.size());
+  for (auto& [name, tensor] : arrays) {
+    bool used = false;
+    for (const ValueId id : graph.main().inputs) {
+      if (graph.value(id).name != name) continue;
+      // numpy has no bfloat16 and the like: wider arrays stand for them.
+      const DType wanted = graph.value(id).type.dtype;
+      const bool narrow = is_float(wanted) && is_float(tensor.dtype()) && info(wanted).bits < info(tensor.dtype()).bits;
+      data.inputs[name] = narrow ? from_elements<double>(wanted, tensor.dims(), elements<double>(tensor)) : tensor;
+      used = true;
+    }
+    for (std::size_t i = 0; i < graph.main().outputs.size(); ++i) {
+      if (graph.value(graph.main().outputs[i]).name != name) continue;
+      data.outputs[i] = tensor;
+      used = true;
+    }
+    if (!used) throw Error(path + ": array '" + name + "' is neither an input nor an output of the model");
+  }
+  return data;
+}
+
+TestData read_data(const std::string& path, const Graph& graph) {
+  if (!fs::is_directory(path)) return read_named_arrays(path, graph);
+  // A test folder with its data sets inside, or one data set.
+  if (fs::is_directory(path + "/test_data_set_0")) return read_test_data(path + "/test_data_set_0", graph);
+  return read_test_data(path, graph);
+}
+
+// Sizes of the given inputs are bindings too.
+Bindings bindings_for(const Options& options, const Inputs& inputs) {
+  Bindings bindings;
+  for (const std::string& shape : options.shapes) add_binding(bindings, shape);
+  for (const auto& [name, datum] : inputs) {
+    if (datum.tensor() != nullptr && !bindings.inputs.contains(name)) bindings.inputs[name] = datum.tensor()->dims();
+  }
+  return bindings;
+}
+
+void check_dtypes(const Graph& graph, const Inputs& inputs) {
+  for (const ValueId id : graph.main().inputs) {
+    const auto given = inputs.find(graph.value(id).name);
+    if (given == inputs.end() || given->second.tensor() == nullptr) continue;
+    const DType wanted = graph.value(id).type.dtype;
+    const DType actual = given->second.tensor()->dtype();
+    if (wanted != DType::undefined && wanted != actual) {
+      throw Error("input '" + given->first + "' is " + std::string(name(actual)) + ", the model declares " +
+                  std::string(name(wanted)));
+    }
+  }
+}
+
+void print_trace(const Graph& graph, const Node& node, std::span<const Datum> outputs) {
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (!node.outputs[i].valid()) continue;
+    std::printf("%s  %s  %s\n", describe(graph, node).c_str(), graph.value(node.outputs[i]).name.c_str(),
+                describe(outputs[i]).c_str());
+  }
+}
+
+void print_outputs(const Graph& graph, const std::vector<Datum>& outputs) {
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    std::printf("%s  %s\n", graph.value(graph.main().outputs[i]).name.c_str(), describe(outputs[i]).c_str());
+  }
+}
+
+void write_outputs(const std::string& path, const Graph& graph, const std::vector<Datum>& outputs) {
+  NamedTensors arrays;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const std::string& name = graph.value(graph.main().outputs[i]).name;
+    if (const Tensor* tensor = outputs[i].tensor()) arrays.emplace_back(name, *tensor);
+    const Sequence* items = outputs[i].sequence();
+    for (std::size_t k = 0; items != nullptr && k < items->size(); ++k) {
+      if (const Tensor* tensor = (*items)[k].tensor()) arrays.emplace_back(name + "." + std::to_string(k), *tensor);
+    }
+  }
+  write_file_atomically(path, write_npz(arrays));
+}
+
+// True when every expected output was met.
+bool print_comparison(const Graph& graph, const std::vector<Datum>& outputs, const TestData& data, const Tolerance& tolerance) {
+  bool good = true;
+  std::size_t compared = 0;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const std::string& name = graph.value(graph.main().outputs[i]).name;
+    if (i >= data.outputs.size() || !data.outputs[i].present()) {
+      std::printf("compare %s: nothing to compare with\n", name.c_str());
+      continue;
+    }
+    const Comparison result = compare(outputs[i], data.outputs[i], tolerance);
+    ++compared;
+    good = good && result.within;
+    if (!result.same_form) {
+      std::printf("compare %s: %s\n", name.c_str(), result.why.c_str());
+      continue;
+    }
+    std::printf("compare %s: %s, largest difference %s absolute, %s relative", name.c_str(),
+                result.identical ? "identical" : result.within ? "within tolerance" : "DIFFERENT",
+                short_number(result.largest_absolute).c_str(), short_number(result.largest_relative).c_str());
+    if (result.beyond > 0) std::printf(", %s elements beyond the tolerance", with_thousands(result.beyond).c_str());
+    std::printf("\n");
+  }
+  if (compared == 0) throw Error("--compare: the data holds no expected outputs");
+  return good;
+}
+
+int run(const Options& options) {
+  std::vector<Note> notes;
+  const Graph graph = read_model(options.model, notes);
+  TestData data;
+  if (!options.data.empty()) data = read_data(options.data, graph);
+  if (options.compare && options.data.empty()) throw Error("--compare needs --data with the expected outputs");
+  std::vector<Datum> outputs;
+  try {
+    check_dtypes(graph, data.inputs);
+    const Types types = infer_types(graph, bindings_for(options, data.inputs));
+    if (options.data.empty()) draw_inputs(graph, types, options.seed, data.inputs);
+    RunOptions run_options{.seed = options.seed, .trace = {}};
+    if (options.trace) {
+      run_options.trace = [&](const Node& node, std::span<const Datum> results) { print_trace(graph, node, results); };
+    }
+    outputs = run_reference(graph, data.inputs, run_options);
+  } catch (Error& error) {
+    error.in(options.model);
+    throw;
+  }
+  if (options.data.empty() && !data.inputs.empty()) {
+    std::printf("inputs drawn with seed %llu: floats in [0, 1), integers in [0, 10)\n",
+                static_cast<unsigned long long>(options.seed));
+  }
+  print_outputs(graph, outputs);
+  if (!options.output.empty()) write_outputs(options.output, graph, outputs);
+  if (!options.compare) return 0;
+  return print_comparison(graph, outputs, data, options.tolerance) ? 0 : 1;
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand("run", "Evaluate a model with the reference evaluation");
+  auto options = std::make_shared<Options>();
+  command->add_option("model", options->model, "ONNX or text file")->required();
+  command->add_option("--data", options->data, "test_data_set folder, a folder of them, or an .npz file with named arrays");
+  command->add_option("--shape", options->shapes, "Bind dimensions: x:1,3,224,224 or batch=1 (repeatable)");
+  command->add_option("--seed", options->seed, "For drawn inputs and random ops (default 0)");
+  command->add_option("-o,--output", options->output, "Write the outputs to this .npz file");
+  command->add_flag("--compare", options->compare, "Compare with the expected outputs in the data; exit 1 when they differ");
+  command->add_option("--rtol", options->tolerance.relative, "Relative tolerance of --compare (default 1e-3)");
+  command->add_option("--atol", options->tolerance.absolute, "Absolute tolerance of --compare (default 1e-7)");
+  command->add_flag("--trace", options->trace, "Print the range and the first non-finite element of every node's outputs");
+  command->callback([options, &exit_code] { exit_code = run(*options); });
+}
+
+}  // namespace finity

@@ -1,0 +1,38 @@
+// The explicit list of model formats.
+#include <algorithm>
+#include <filesystem>
+
+#include "base/mapped_file.h"
+#include "formats/model_format.h"
+#include "formats/onnx/onnx.h"
+#include "formats/text/text.h"
+
+namespace finity {
+
+namespace {
+
+Graph read_text(const std::string& path, std::vector<Note>& /*notes*/) {
+  const auto file = MappedFile::open(path);
+  return parse_graph({reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size()}, path);
+}
+
+constexpr ModelFormat kFormats[] = {
+    {.name = "text", .recognises = looks_like_text, .read = read_text},
+    {.name = "onnx", .recognises = looks_like_onnx, .read = read_onnx},
+};
+
+}  // namespace
+
+std::span<const ModelFormat> model_formats() { return kFormats; }
+
+Graph read_model(const std::string& path, std::vector<Note>& notes) {
+  const auto file = MappedFile::open(path);
+  if (file->bytes().empty()) throw Error(path + ": is empty");
+  const std::span<const std::byte> head = file->bytes().first(std::min<std::size_t>(file->bytes().size(), 4096));
+  for (const ModelFormat& format : kFormats) {
+    if (format.recognises(head)) return format.read(path, notes);
+  }
+  throw Error(path + ": is not a model in a known format (ONNX or finity text)");
+}
+
+}  // namespace finity

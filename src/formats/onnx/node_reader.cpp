@@ -1,0 +1,157 @@
+#include <utility>
+
+#include "formats/onnx/graph_reader.h"
+
+namespace finity::onnx {
+
+namespace {
+
+// More attributes than any operator has; keeps the search for duplicates cheap.
+constexpr std::size_t kMaxAttributes = 1000;
+
+}  // namespace
+
+void GraphReader::read_nodes(const std::vector<Bytes>& nodes, Scope& scope) {
+  NodeFields fields;
+  for (const Bytes node : nodes) {
+    if (!superseded_.empty() && superseded_.contains(node.data())) continue;
+    scan_node(node, file_, losses_, fields);
+    charge(1 + (fields.inputs.size() + fields.outputs.size()) / 8);
+    try {
+      if (fields.attributes.size() > kMaxAttributes) throw Error("has more than 1000 attributes");
+      const Meaning& meaning = ops_.find(*scope.ops, fields);
+      if (meaning.function != nullptr) inline_call(fields, *meaning.function, scope);
+      else add_node(fields, meaning, scope);
+    } catch (Error& error) {
+      add_context(error, describe(fields));
+      throw;
+    }
+  }
+}
+
+void GraphReader::add_node(const NodeFields& fields, const Meaning& meaning, Scope& scope) {
+  Node node;
+  node.op = meaning.op;
+  node.op_type = meaning.op_type;
+  node.domain = meaning.domain;
+  node.version = meaning.version;
+  node.body = scope.body;
+  node.inputs.reserve(fields.inputs.size());
+  for (const std::string_view name : fields.inputs) node.inputs.push_back(resolve(name, scope));
+  node.outputs.reserve(fields.outputs.size());
+  for (const std::string_view name : fields.outputs) {
+    node.outputs.push_back(name.empty() ? ValueId{} : *scope.names.find(name));
+  }
+  locate_node(fields, scope, node);
+  for (const Bytes attribute : fields.attributes) read_attribute(attribute, scope, node.attrs);
+  builder_.add_node(std::move(node));
+}
+
+void GraphReader::locate_node(const NodeFields& fields, const Scope& scope, Node& node) {
+  if (scope.frame != nullptr && scope.frame->transparent) return locate_node(scope.frame->call, scope.frame->caller, node);
+  node.name = fields.name;
+  if (scope.frame != nullptr && !fields.name.empty()) node.name = scope.frame->prefix + "/" + node.name;
+  charge_bytes(node.name.size());
+  node.where = {.offset = fields.offset, .origin = read_origin(fields, scope)};
+}
+
+std::shared_ptr<const Origin> GraphReader::read_origin(const NodeFields& fields, const Scope& scope) {
+  const std::shared_ptr<const Origin> outer = scope.frame == nullptr ? nullptr : scope.frame->origin;
+  if (fields.doc.empty() && fields.overload.empty() && fields.metadata.empty()) return outer;
+  auto origin = outer ? std::make_shared<Origin>(*outer) : std::make_shared<Origin>();
+  origin->doc = fields.doc;
+  origin->overload = fields.overload;
+  charge_bytes(fields.doc.size() + fields.overload.size());
+  charge(origin->calls.size() + fields.metadata.size());
+  for (const Bytes property : fields.metadata) {
+    const auto [key, value] = scan_property(property, file_);
+    charge_bytes(key.size() + value.size());
+    if (key == kCallKey) origin->calls.emplace_back(value);
+    else origin->metadata.emplace_back(key, value);
+  }
+  return origin;
+}
+
+void GraphReader::read_attribute(Bytes message, Scope& scope, Attrs& attrs) {
+  AttributeFields attribute = scan_attribute(message, file_);
+  const std::string_view name = attribute.name;
+  if (name.empty()) throw Error("has an attribute without a name");
+  if (attribute.described) losses_.add(Loss::attribute_docs);
+  if (attribute.unknown) losses_.add(Loss::unknown_fields);
+  try {
+    if (attrs.find(name) != nullptr) throw Error("is given twice");
+    std::optional<Attr> value = attribute.reference.empty() ? read_value(std::move(attribute), scope)
+                                                            : read_reference(attribute.reference, scope);
+    if (value) attrs.set(std::string(name), std::move(*value));
+  } catch (Error& error) {
+    add_context(error, "attribute '" + std::string(name) + "'");
+    throw;
+  }
+}
+
+// Nothing for an attribute without a value (IR 1 cannot say which empty list it is): the op's default then holds.
+std::optional<Attr> GraphReader::read_value(AttributeFields attribute, Scope& scope) {
+  const AttrKind kind = kind_of(attribute);
+  switch (kind) {
+    case AttrKind::none: valueless_attributes_.add(attribute.name); return std::nullopt;
+    case AttrKind::real: return Attr(attribute.real);
+    case AttrKind::integer: return Attr(attribute.integer);
+    case AttrKind::reals: charge_bytes(attribute.reals.size() * sizeof(float)); return Attr(std::move(attribute.reals));
+    case AttrKind::integers: charge_bytes(attribute.integers.size() * 8); return Attr(std::move(attribute.integers));
+    case AttrKind::text:
+    case AttrKind::tensor:
+    case AttrKind::graph:
+    case AttrKind::sparse_tensor:
+    case AttrKind::type: return read_part(kind, attribute.part, scope);
+    default: return read_parts(kind, attribute.parts, scope);
+  }
+}
+
+Attr GraphReader::read_part(AttrKind kind, Bytes part, Scope& scope) {
+  std::string_view name;
+  switch (kind) {
+    case AttrKind::tensor:
+    case AttrKind::tensors: return read_constant(part, false, name);
+    case AttrKind::sparse_tensor:
+    case AttrKind::sparse_tensors: return read_constant(part, true, name);
+    case AttrKind::graph:
+    case AttrKind::graphs: return read_subgraph(part, scope);
+    case AttrKind::type:
+    case AttrKind::types: charge_bytes(part.size()); return types_.read(part, scope.frame == nullptr);
+    default: charge_bytes(part.size()); return std::string(as_text(part));
+  }
+}
+
+namespace {
+
+template <class T, class F>
+Attr list_of(const std::vector<Bytes>& parts, F&& read) {
+  std::vector<T> list;
+  list.reserve(parts.size());
+  for (const Bytes part : parts) list.push_back(std::get<T>(read(part)));
+  return list;
+}
+
+}  // namespace
+
+Attr GraphReader::read_parts(AttrKind kind, const std::vector<Bytes>& parts, Scope& scope) {
+  charge(parts.size() / 8);
+  const auto read = [&](Bytes part) { return read_part(kind, part, scope); };
+  switch (kind) {
+    case AttrKind::tensors:
+    case AttrKind::sparse_tensors: return list_of<ConstantPtr>(parts, read);
+    case AttrKind::graphs: return list_of<BodyId>(parts, read);
+    case AttrKind::types: return list_of<Type>(parts, read);
+    default: return list_of<std::string>(parts, read);
+  }
+}
+
+BodyId GraphReader::read_subgraph(Bytes message, Scope& scope) {
+  charge(1);
+  const BodyId body = builder_.add_body({});
+  Scope inner{.parent = &scope, .frame = scope.frame, .ops = scope.ops};
+  read_body(message, body, inner);
+  return body;
+}
+
+}  // namespace finity::onnx

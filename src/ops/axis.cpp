@@ -1,0 +1,286 @@
+// Ops that walk along one axis: positions of extremes, the k best elements, running sums and products.
+#include <algorithm>
+#include <numeric>
+
+#include "ops/accumulate.h"
+#include "ops/elementwise.h"
+#include "ops/families.h"
+
+namespace finity {
+
+namespace {
+
+// NaN ranks above every number, as in numpy's sort and in PyTorch.
+template <class C>
+bool ranks_above(C a, C b) {
+  return a > b || (a != a && b == b);
+}
+
+// ---- ArgMax, ArgMin --------------------------------------------------------
+
+// A NaN is the extreme for both: passing over it would hide a bug.
+struct ByLargest {
+  template <class C>
+  static bool beats(C a, C b) {
+    return ranks_above(a, b);
+  }
+};
+struct BySmallest {
+  template <class C>
+  static bool beats(C a, C b) {
+    return a < b || (a != a && b == b);
+  }
+};
+
+template <class Order, class C>
+std::vector<std::int64_t> arg_extremes(const std::vector<C>& values, const AxisView& view, bool last) {
+  std::vector<std::int64_t> result;
+  for (std::int64_t o = 0; o < view.outer; ++o) {
+    for (std::int64_t i = 0; i < view.inner; ++i) {
+      std::int64_t best = 0;
+      for (std::int64_t k = 1; k < view.length; ++k) {
+        const C candidate = values[view.at(o, k, i)];
+        const C leader = values[view.at(o, best, i)];
+        if (Order::beats(candidate, leader) || (last && !Order::beats(leader, candidate))) best = k;
+      }
+      result.push_back(best);
+    }
+  }
+  return result;
+}
+
+// Sizes with the axis gone, or 1; D is Dim or std::int64_t.
+template <class D>
+std::vector<D> without_axis(std::vector<D> sizes, std::size_t axis, bool keep, const D& one) {
+  if (keep) sizes[axis] = one;
+  else sizes.erase(sizes.begin() + static_cast<std::ptrdiff_t>(axis));
+  return sizes;
+}
+
+template <class Order>
+void eval_arg(EvalCall& call) {
+  const Tensor& data = call.in(0);
+  const std::size_t axis = normalize_axis(call.integer("axis"), data.rank());
+  Dims dims = without_axis<std::int64_t>(data.dims(), axis, call.integer("keepdims") != 0, 1);
+  if (element_count(dims) == 0) {
+    call.out(0, Tensor(DType::int64, std::move(dims)));
+    return;
+  }
+  if (data.empty()) throw Error("axis " + std::to_string(axis) + " of " + to_string(data.dims()) + " has no elements");
+  const AxisView view(data.dims(), axis);
+  const bool last = call.integer("select_last_index") != 0;
+  const auto best =
+      with_compute_type(data.dtype(), [&]<class C>() { return arg_extremes<Order, C>(elements<C>(data), view, last); });
+  call.out(0, from_elements<std::int64_t>(DType::int64, std::move(dims), best));
+}
+
+void infer_arg(InferCall& call) {
+  if (!call.ranked(0)) return;
+  const std::size_t axis = normalize_axis(call.integer("axis"), call.rank(0));
+  call.set_shape(0, without_axis(call.shape(0), axis, call.integer("keepdims") != 0, Dim::of(1)));
+}
+
+// ---- TopK ------------------------------------------------------------------
+
+// Positions of the k best along the axis, best first, equal ones in order of position; laid out as the output.
+template <class C>
+std::vector<std::int64_t> top_indices(const std::vector<C>& values, const AxisView& view, std::int64_t k,
+                                      bool largest) {
+  std::vector<std::int64_t> result(static_cast<std::size_t>(view.outer * k * view.inner));
+  std::vector<std::int64_t> order(static_cast<std::size_t>(view.length));
+  for (std::int64_t o = 0; o < view.outer; ++o) {
+    for (std::int64_t i = 0; i < view.inner; ++i) {
+      const auto before = [&](std::int64_t a, std::int64_t b) {
+        const C x = values[view.at(o, a, i)];
+        const C y = values[view.at(o, b, i)];
+        if (ranks_above(x, y)) return largest;
+        if (ranks_above(y, x)) return !largest;
+        return a < b;
+      };
+      std::iota(order.begin(), order.end(), 0);
+      std::partial_sort(order.begin(), order.begin() + k, order.end(), before);
+      for (std::int64_t j = 0; j < k; ++j) {
+        result[static_cast<std::size_t>((o * k + j) * view.inner + i)] = order[static_cast<std::size_t>(j)];
+      }
+    }
+  }
+  return result;
+}
+
+void check_k(std::int64_t k, std::int64_t length) {
+  if (k < 0 || k > length) {
+    throw Error("K is " + std::to_string(k) + ", the axis has " + std::to_string(length) + " elements");
+  }
+}
+
+std::int64_t k_of(const EvalCall& call) {
+  if (!call.has_input(1)) return call.integer("k");
+  if (call.in(1).size() != 1) throw Error("K has shape " + to_string(call.in(1).dims()) + ", expected one element");
+  return element_as_int(call.in(1), 0);
+}
+
+void eval_top_k(EvalCall& call) {
+  const Tensor& x = call.in(0);
+  const std::size_t axis = normalize_axis(call.integer("axis"), x.rank());
+  const std::int64_t k = k_of(call);
+  check_k(k, x.dim(axis));
+  Dims dims = x.dims();
+  dims[axis] = k;
+  if (element_count(dims) == 0) {
+    call.out(0, Tensor(x.dtype(), dims));
+    call.out(1, Tensor(DType::int64, dims));
+    return;
+  }
+  const AxisView view(x.dims(), axis);
+  const bool largest = call.integer("largest") != 0;
+  const auto indices =
+      with_compute_type(x.dtype(), [&]<class C>() { return top_indices<C>(elements<C>(x), view, k, largest); });
+  std::vector<std::int64_t> positions(indices.size());
+  const AxisView out_view(dims, axis);
+  for (std::size_t at = 0; at < positions.size(); ++at) {
+    const auto inner = static_cast<std::int64_t>(at) % view.inner;
+    const auto outer = static_cast<std::int64_t>(at) / (out_view.length * view.inner);
+    positions[at] = static_cast<std::int64_t>(view.at(outer, indices[at], inner));
+  }
+  call.out(0, gather_elements(x, dims, positions));
+  call.out(1, from_elements<std::int64_t>(DType::int64, dims, indices));
+}
+
+// The size of the result along the axis, perhaps symbolic.
+Dim inferred_k(const InferCall& call, const Dim& length) {
+  Dim k;
+  if (!call.has_input(1)) k.size = call.integer("k");
+  else if (const auto value = call.ints(1); value && value->size() == 1) k.size = value->front();
+  else if (const auto size = call.shape_value(1); size && size->size() == 1) return size->front();
+  else return k;
+  check_k(k.size, length.known() ? length.size : k.size);
+  return k;
+}
+
+void infer_top_k(InferCall& call) {
+  if (!call.ranked(0)) return;
+  const std::size_t axis = normalize_axis(call.integer("axis"), call.rank(0));
+  Shape shape = call.shape(0);
+  shape[axis] = inferred_k(call, shape[axis]);
+  call.set_shape(0, shape);
+  call.set_shape(1, std::move(shape));
+}
+
+// ---- CumSum, CumProd -------------------------------------------------------
+
+struct Plus {
+  static constexpr int kIdentity = 0;
+  template <class A>
+  static A apply(A a, A b) {
+    return wrapping_add<A>(a, b);
+  }
+};
+struct Times {
+  static constexpr int kIdentity = 1;
+  template <class A>
+  static A apply(A a, A b) {
+    return wrapping_multiply<A>(a, b);
+  }
+};
+
+template <class Op, class A>
+std::vector<A> running(const std::vector<A>& values, const AxisView& view, bool exclusive, bool reverse) {
+  std::vector<A> result(values.size());
+  for (std::int64_t o = 0; o < view.outer; ++o) {
+    for (std::int64_t i = 0; i < view.inner; ++i) {
+      A total = Op::kIdentity;
+      for (std::int64_t step = 0; step < view.length; ++step) {
+        const std::size_t at = view.at(o, reverse ? view.length - 1 - step : step, i);
+        // The first element is taken as it is: 0 + -0 would lose its sign.
+        const A next = step == 0 ? values[at] : Op::template apply<A>(total, values[at]);
+        result[at] = exclusive ? total : next;
+        total = next;
+      }
+    }
+  }
+  return result;
+}
+
+template <class Op>
+void eval_running(EvalCall& call) {
+  const Tensor& x = call.in(0);
+  if (call.in(1).size() != 1) throw Error("axis has shape " + to_string(call.in(1).dims()) + ", expected a scalar");
+  const std::size_t axis = normalize_axis(element_as_int(call.in(1), 0), x.rank());
+  if (x.empty()) {
+    call.out(0, x);
+    return;
+  }
+  const AxisView view(x.dims(), axis);
+  const bool exclusive = call.integer("exclusive") != 0;
+  const bool reverse = call.integer("reverse") != 0;
+  call.out(0, with_sum_type(x.dtype(), [&]<class A>() {
+             return from_elements(x.dtype(), x.dims(), running<Op, A>(elements<A>(x), view, exclusive, reverse));
+           }));
+}
+
+void infer_running(InferCall& call) {
+  infer_same_shape(call);
+  const auto axis = call.ints(1);
+  if (call.ranked(0) && axis && axis->size() == 1) normalize_axis(axis->front(), call.rank(0));
+}
+
+constexpr std::string_view kArg = "(data: T) -> (reduced: int64) where T: number";
+constexpr std::string_view kArgAttrs = "axis: int = 0; keepdims: int = 1; select_last_index: int = 0";
+constexpr std::string_view kArgFreedom = "a NaN counts as the extreme: the first one (or last one) is chosen";
+constexpr std::string_view kRunning =
+    "(x: T, axis: A) -> (y: T) where T: float | int32 | int64 | uint32 | uint64, A: int32 | int64";
+constexpr std::string_view kRunningAttrs = "exclusive: int = 0; reverse: int = 0";
+
+const OpDef kOps[] = {
+    {.name = "ArgMax",
+     .summary = "position of the largest element along an axis",
+     .signature = kArg,
+     .attrs = kArgAttrs,
+     .tf = "ArgMax",
+     .freedom = kArgFreedom,
+     .infer = infer_arg,
+     .eval = eval_arg<ByLargest>},
+    {.name = "ArgMin",
+     .summary = "position of the smallest element along an axis",
+     .signature = kArg,
+     .attrs = kArgAttrs,
+     .tf = "ArgMin",
+     .freedom = kArgFreedom,
+     .infer = infer_arg,
+     .eval = eval_arg<BySmallest>},
+    {.name = "TopK",
+     .summary = "the k largest or smallest elements along an axis, and their positions",
+     .signature = "(X: T, K?: int64) -> (Values: T, Indices: int64) where T: number",
+     .attrs = "axis: int = -1; k: int; largest: int = 1; sorted: int = 1",
+     .tf = "TopKV2",
+     .freedom = "always sorted; NaN ranks above every number",
+     .infer = infer_top_k,
+     .eval = eval_top_k},
+    {.name = "CumSum",
+     .since = 11,
+     .summary = "running sum along an axis",
+     .signature = kRunning,
+     .attrs = kRunningAttrs,
+     .tf = "Cumsum",
+     .freedom =
+         "adds in order, carried in float32 (float64 for float64, wrapping 64 bits for integers); each output is "
+         "rounded, the carried sum is not",
+     .infer = infer_running,
+     .eval = eval_running<Plus>},
+    {.name = "CumProd",
+     .since = 26,
+     .summary = "running product along an axis",
+     .signature = kRunning,
+     .attrs = kRunningAttrs,
+     .tf = "Cumprod",
+     .freedom = "multiplies in order, carried in float32 (float64 for float64, wrapping 64 bits for integers); each "
+                "output is rounded, the carried product is not",
+     .infer = infer_running,
+     .eval = eval_running<Times>},
+};
+
+}  // namespace
+
+std::span<const OpDef> axis_ops() { return kOps; }
+
+}  // namespace finity

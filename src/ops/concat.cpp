@@ -1,0 +1,205 @@
+// Joining tensors along an axis and cutting them apart again.
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "base/error.h"
+#include "ops/families.h"
+#include "ops/move.h"
+#include "ops/rules.h"
+#include "ops/shape_values.h"
+
+namespace finity {
+
+namespace {
+
+// ---- Concat ----------------------------------------------------------------
+
+std::int64_t concat_axis(const Call& call) {
+  if (!call.has_attr("axis") && call.version() >= 4) throw Error("attribute 'axis' is missing");
+  return call.integer("axis", 1);
+}
+
+// Null parts are of unknown rank.
+Shape concatenated(std::span<const Shape* const> parts, const Shape& example, std::size_t axis) {
+  Shape result = example;
+  result[axis] = Dim::of(0);
+  for (const Shape* part : parts) {
+    if (part == nullptr) {
+      result[axis] = {};
+      break;
+    }
+    result[axis] = plus(result[axis], (*part)[axis]);
+  }
+  for (const Shape* part : parts) {
+    for (std::size_t i = 0; part != nullptr && i < result.size(); ++i) {
+      if (i != axis) result[i] = same(result[i], (*part)[i], "size of axis " + std::to_string(i));
+    }
+  }
+  return result;
+}
+
+void require_equal_ranks(std::span<const Shape* const> parts, std::size_t rank) {
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i] != nullptr && parts[i]->size() != rank) {
+      throw Error("input " + std::to_string(i) + " has rank " + std::to_string(parts[i]->size()) +
+                  ", others have rank " + std::to_string(rank));
+    }
+  }
+}
+
+Shape concatenated(std::span<const Shape* const> parts, std::int64_t axis) {
+  const auto known = std::ranges::find_if(parts, [](const Shape* part) { return part != nullptr; });
+  const Shape& example = **known;
+  require_equal_ranks(parts, example.size());
+  return concatenated(parts, example, normalize_axis(axis, example.size()));
+}
+
+void concat_shape_values(InferCall& call) {
+  Shape result;
+  for (std::size_t i = 0; i < call.input_count(); ++i) {
+    const Type& type = call.in(i);
+    if (!type.ranked || type.shape.size() != 1 || !is_int(type.dtype)) return;
+    const auto part = call.shape_value(i);
+    if (!part) return;
+    result.insert(result.end(), part->begin(), part->end());
+  }
+  if (result.size() <= 1024) call.set_shape_value(0, std::move(result));
+}
+
+void infer_concat(InferCall& call) {
+  const std::int64_t axis = concat_axis(call);
+  concat_shape_values(call);
+  std::vector<const Shape*> parts;
+  for (std::size_t i = 0; i < call.input_count(); ++i) parts.push_back(call.ranked(i) ? &call.shape(i) : nullptr);
+  const auto ranked = [](const Shape* part) { return part != nullptr; };
+  if (std::ranges::any_of(parts, ranked)) call.set_shape(0, concatenated(parts, axis));
+}
+
+void eval_concat(EvalCall& call) {
+  std::vector<Shape> shapes;
+  for (std::size_t i = 0; i < call.input_count(); ++i) shapes.push_back(shape_of(call.in(i)));
+  std::vector<const Shape*> parts;
+  for (const Shape& shape : shapes) parts.push_back(&shape);
+  const Dims dims = sizes_of(concatenated(parts, concat_axis(call)));
+  const AxisView view(dims, normalize_axis(concat_axis(call), dims.size()));
+  Tensor result(call.in(0).dtype(), dims);
+  with_storage(result.dtype(), [&]<class S>() {
+    auto to = mutable_stored<S>(result).begin();
+    for (std::int64_t outer = 0; !result.empty() && outer < view.outer; ++outer) {
+      for (std::size_t i = 0; i < call.input_count(); ++i) {
+        if (call.in(i).dtype() != result.dtype()) throw Error("inputs have different dtypes");
+        const auto block = static_cast<std::size_t>(call.in(i).size() / view.outer);
+        const auto from = stored<S>(call.in(i)).subspan(static_cast<std::size_t>(outer) * block, block);
+        to = std::ranges::copy(from, to).out;
+      }
+    }
+  });
+  call.out(0, std::move(result));
+}
+
+// ---- Split -----------------------------------------------------------------
+
+// Equal parts; from opset 18 on the last ones may be smaller.
+std::vector<std::int64_t> equal_parts(std::int64_t size, std::size_t count, bool uneven) {
+  const auto parts = static_cast<std::int64_t>(count);
+  if (!uneven && size % parts != 0) {
+    throw Error("cannot split size " + std::to_string(size) + " into " + std::to_string(parts) + " equal parts");
+  }
+  const std::int64_t chunk = size / parts + (size % parts != 0 ? 1 : 0);
+  std::vector<std::int64_t> result;
+  for (std::int64_t left = size; result.size() < count; left -= result.back()) {
+    result.push_back(std::min(chunk, left));
+  }
+  return result;
+}
+
+void check_parts(const Call& call, std::size_t count) {
+  if (count == call.output_count()) return;
+  throw Error("split into " + std::to_string(count) + " parts, but there are " + std::to_string(call.output_count()) +
+              " outputs");
+}
+
+Shape equal_part_sizes(const Call& call, const Dim& dim) {
+  if (call.has_attr("num_outputs")) check_parts(call, static_cast<std::size_t>(call.integer("num_outputs")));
+  const std::size_t count = call.output_count();
+  if (count == 1) return {dim};
+  if (count == 0 || !dim.known()) return unknown_shape(count);
+  Shape result;
+  for (const std::int64_t size : equal_parts(dim.size, count, call.version() >= 18)) result.push_back(Dim::of(size));
+  return result;
+}
+
+// Sizes of the outputs along the axis.
+Shape part_sizes(const Call& call, const Dim& dim, const std::optional<Entries>& wanted) {
+  if (!given(call, "split", 1)) return equal_part_sizes(call, dim);
+  if (!wanted) return unknown_shape(call.output_count());
+  check_parts(call, wanted->size());
+  Shape result;
+  Dim total = Dim::of(0);
+  for (const Entry& entry : *wanted) {
+    if (entry.number && *entry.number < 0) throw Error("negative size in split");
+    result.push_back(entry.dim);
+    total = total.known() && entry.dim.known() ? plus(total, entry.dim) : Dim{};
+  }
+  if (total.known() && dim.known() && total.size != dim.size) {
+    throw Error("split adds up to " + std::to_string(total.size) + " but the axis has size " +
+                std::to_string(dim.size));
+  }
+  return result;
+}
+
+void infer_split(InferCall& call) {
+  if (!call.ranked(0)) return;
+  const std::size_t axis = normalize_axis(call.integer("axis"), call.rank(0));
+  const Shape sizes = part_sizes(call, call.shape(0)[axis], entries(call, "split", 1));
+  for (std::size_t i = 0; i < call.output_count(); ++i) {
+    Shape shape = call.shape(0);
+    shape[axis] = sizes[i];
+    call.set_shape(i, std::move(shape));
+  }
+  const auto value = shape_elements(call, 0);
+  if (!value || call.rank(0) != 1) return;
+  auto next = value->begin();
+  for (std::size_t i = 0; i < sizes.size() && sizes[i].known() && sizes[i].size <= value->end() - next; ++i) {
+    call.set_shape_value(i, Shape(next, next + sizes[i].size));
+    next += sizes[i].size;
+  }
+}
+
+void eval_split(EvalCall& call) {
+  const Tensor& in = call.in(0);
+  const std::size_t axis = normalize_axis(call.integer("axis"), in.rank());
+  const Shape sizes = part_sizes(call, Dim::of(in.dim(axis)), entries_of(numbers(call, "split", 1)));
+  const AxisOffsets plain = plain_offsets(in.dims());
+  auto next = plain[axis].begin();
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    AxisOffsets part = plain;
+    part[axis].assign(next, next + sizes[i].size);
+    next += sizes[i].size;
+    call.out(i, pick(in, part));
+  }
+}
+
+const OpDef kOps[] = {
+    {.name = "Concat",
+     .summary = "tensors one after another along an axis",
+     .signature = "(inputs...: T) -> (concat_result: T) where T: any",
+     .attrs = "axis: int",
+     .tf = "ConcatV2",
+     .infer = infer_concat,
+     .eval = eval_concat},
+    {.name = "Split",
+     .summary = "parts along an axis, of equal or given sizes",
+     .signature = "(input: T, split?: int64 | float) -> (outputs...: T) where T: any",
+     .attrs = "axis: int = 0; split: ints; num_outputs: int",
+     .tf = "SplitV",
+     .infer = infer_split,
+     .eval = eval_split},
+};
+
+}  // namespace
+
+std::span<const OpDef> concat_ops() { return kOps; }
+
+}  // namespace finity

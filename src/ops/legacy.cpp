@@ -1,0 +1,234 @@
+// Experimental ops of ONNX 1.0 to 1.4 that opset 10 removed. Old exporters used them and the files are still around.
+#include <cmath>
+
+#include "ops/elementwise.h"
+#include "ops/families.h"
+
+namespace finity {
+
+namespace {
+
+constexpr std::string_view kFloatToFloat = "(X: T) -> (Y: T) where T: float";
+constexpr int kLastOpset = 9;
+
+template <class F>
+void eval_float(EvalCall& call, F f) {
+  const Tensor& x = call.in(0);
+  if (!is_float(x.dtype())) throw Error("expected a float tensor, got " + std::string(name(x.dtype())));
+  std::vector<double> values = elements<double>(x);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = f(values[i], i);
+  call.out(0, from_elements<double>(x.dtype(), x.dims(), values));
+}
+
+void eval_affine(EvalCall& call) {
+  const double alpha = call.real("alpha");
+  const double beta = call.real("beta");
+  eval_float(call, [=](double x, std::size_t) { return alpha * x + beta; });
+}
+
+void eval_scale(EvalCall& call) {
+  eval_float(call, [scale = call.real("scale")](double x, std::size_t) { return scale * x; });
+}
+
+void eval_scaled_tanh(EvalCall& call) {
+  const double alpha = call.real("alpha");
+  const double beta = call.real("beta");
+  eval_float(call, [=](double x, std::size_t) { return alpha * std::tanh(beta * x); });
+}
+
+void eval_parametric_softplus(EvalCall& call) {
+  const double alpha = call.real("alpha");
+  const double beta = call.real("beta");
+  eval_float(call, [=](double x, std::size_t) {
+    const double y = beta * x;
+    return alpha * (std::log1p(std::exp(-std::abs(y))) + (y > 0 ? y : 0.0));
+  });
+}
+
+// ---- images ----------------------------------------------------------------
+
+void infer_image(InferCall& call) {
+  require_rank(call, 0, 4);
+  infer_same_shape(call);
+}
+
+void eval_image_scaler(EvalCall& call) {
+  const Tensor& x = call.in(0);
+  require_rank(x, "input", 4);
+  const AxisView channels(x.dims(), 1);
+  std::vector<double> bias = call.reals("bias");
+  if (bias.empty()) bias.resize(static_cast<std::size_t>(channels.length), 0.0);
+  if (static_cast<std::int64_t>(bias.size()) != channels.length) {
+    throw Error("attribute 'bias' has " + std::to_string(bias.size()) + " values for " +
+                std::to_string(channels.length) + " channels");
+  }
+  const double scale = call.real("scale");
+  const auto plane = static_cast<std::size_t>(channels.inner);
+  eval_float(call, [&](double value, std::size_t i) { return scale * value + bias[i / plane % bias.size()]; });
+}
+
+// Where the picture that Crop keeps begins and how large it is.
+struct Window {
+  std::int64_t top = 0, left = 0;
+  Dim height = {}, width = {};
+};
+
+Dim kept(const Dim& size, std::int64_t before, std::int64_t after) {
+  if (!size.known()) return before + after == 0 ? size : Dim{};
+  if (before + after > size.size) {
+    throw Error("attribute 'border' takes " + std::to_string(before + after) + " of " + std::to_string(size.size));
+  }
+  return Dim::of(size.size - before - after);
+}
+
+Dim kept_of_size(const Dim& size, std::int64_t before, std::int64_t wanted) {
+  if (size.known() && before + wanted > size.size) {
+    throw Error("attribute 'scale' asks for " + std::to_string(wanted) + " of " + std::to_string(size.size) +
+                " after a border of " + std::to_string(before));
+  }
+  return Dim::of(wanted);
+}
+
+// `border` is left, top, right, bottom; with `scale` (height, width) only the first two count.
+Window crop_window(const Call& call, const Dim& height, const Dim& width) {
+  constexpr std::int64_t kLargest = std::int64_t{1} << 40;
+  std::vector<std::int64_t> border = call.integers("border");
+  if (border.empty()) border.resize(4, 0);
+  const std::vector<std::int64_t> scale = call.integers("scale");
+  if (border.size() != 4)
+    throw Error("attribute 'border' has " + std::to_string(border.size()) + " values, expected 4");
+  if (!scale.empty() && scale.size() != 2) throw Error("attribute 'scale' does not have 2 values");
+  for (const std::int64_t value : border) {
+    if (value < 0 || value > kLargest) throw Error("attribute 'border' has the value " + std::to_string(value));
+  }
+  for (const std::int64_t value : scale) {
+    if (value < 0 || value > kLargest) throw Error("attribute 'scale' has the value " + std::to_string(value));
+  }
+  Window window{.top = border[1], .left = border[0]};
+  window.height = scale.empty() ? kept(height, border[1], border[3]) : kept_of_size(height, border[1], scale[0]);
+  window.width = scale.empty() ? kept(width, border[0], border[2]) : kept_of_size(width, border[0], scale[1]);
+  return window;
+}
+
+void infer_crop(InferCall& call) {
+  require_rank(call, 0, 4);
+  if (!call.ranked(0)) return;
+  Shape shape = call.shape(0);
+  const Window window = crop_window(call, shape[2], shape[3]);
+  shape[2] = window.height;
+  shape[3] = window.width;
+  call.set_shape(0, std::move(shape));
+}
+
+void eval_crop(EvalCall& call) {
+  const Tensor& x = call.in(0);
+  require_rank(x, "input", 4);
+  const Window window = crop_window(call, Dim::of(x.dim(2)), Dim::of(x.dim(3)));
+  const Dims dims = {x.dim(0), x.dim(1), window.height.size, window.width.size};
+  std::vector<std::int64_t> positions;
+  for (std::int64_t plane = 0; plane < x.dim(0) * x.dim(1); ++plane) {
+    for (std::int64_t row = 0; row < window.height.size; ++row) {
+      const std::int64_t first = (plane * x.dim(2) + window.top + row) * x.dim(3) + window.left;
+      for (std::int64_t column = 0; column < window.width.size; ++column) positions.push_back(first + column);
+    }
+  }
+  call.out(0, gather_elements(x, dims, positions));
+}
+
+// ---- GivenTensorFill -------------------------------------------------------
+
+// The shape is the attribute, or the elements of the input, or the input's own; the last two with `extra_shape` behind.
+Shape filled_shape(const Call& call, const Shape& own, const Shape& elements) {
+  Shape shape;
+  if (call.has_attr("shape")) return Type::tensor_of(DType::undefined, call.integers("shape")).shape;
+  if (!call.has_input(0)) throw Error("neither attribute 'shape' nor an input gives the shape");
+  shape = call.integer("input_as_shape") != 0 ? elements : own;
+  for (const std::int64_t size : call.integers("extra_shape")) {
+    if (size < 0) throw Error("attribute 'extra_shape' has the value " + std::to_string(size));
+    shape.push_back(Dim::of(size));
+  }
+  return shape;
+}
+
+void infer_given_tensor_fill(InferCall& call) {
+  if (!call.has_input(0)) call.set_dtype(0, DType::float32);
+  const bool by_value = call.integer("input_as_shape") != 0;
+  if (!call.has_attr("shape") && (by_value || !call.ranked(0))) return;
+  call.set_shape(0, filled_shape(call, call.shape(0), {}));
+}
+
+void eval_given_tensor_fill(EvalCall& call) {
+  DType dtype = DType::float32;
+  Shape own, sizes;
+  if (call.has_input(0)) {
+    dtype = call.in(0).dtype();
+    own = Type::tensor_of(dtype, call.in(0).dims()).shape;
+    if (call.integer("input_as_shape") != 0) {
+      for (const std::int64_t size : elements<std::int64_t>(call.in(0))) sizes.push_back(Dim::of(size));
+    }
+  }
+  const auto dims = Type::tensor(dtype, filled_shape(call, own, sizes)).dims();
+  const std::vector<double> values = call.reals("values");
+  if (!dims || element_count(*dims) != static_cast<std::int64_t>(values.size())) {
+    throw Error("attribute 'values' has " + std::to_string(values.size()) + " values, which do not fill the shape");
+  }
+  call.out(0, from_elements<double>(dtype, *dims, values));
+}
+
+const OpDef kOps[] = {
+    {.name = "Affine",
+     .until = kLastOpset,
+     .summary = "alpha * x + beta",
+     .signature = kFloatToFloat,
+     .attrs = "alpha: float = 1.0; beta: float = 0.0",
+     .infer = infer_same_shape,
+     .eval = eval_affine},
+    {.name = "Scale",
+     .until = kLastOpset,
+     .summary = "x times a constant",
+     .signature = kFloatToFloat,
+     .attrs = "scale: float = 1.0",
+     .infer = infer_same_shape,
+     .eval = eval_scale},
+    {.name = "ScaledTanh",
+     .until = kLastOpset,
+     .summary = "alpha * tanh(beta * x)",
+     .signature = kFloatToFloat,
+     .attrs = "alpha: float; beta: float",
+     .infer = infer_same_shape,
+     .eval = eval_scaled_tanh},
+    {.name = "ParametricSoftplus",
+     .until = kLastOpset,
+     .summary = "alpha * log(1 + exp(beta * x))",
+     .signature = kFloatToFloat,
+     .attrs = "alpha: float; beta: float",
+     .infer = infer_same_shape,
+     .eval = eval_parametric_softplus},
+    {.name = "ImageScaler",
+     .until = kLastOpset,
+     .summary = "pixels times a constant, plus a bias per channel",
+     .signature = kFloatToFloat,
+     .attrs = "bias: floats; scale: float = 1.0",
+     .infer = infer_image,
+     .eval = eval_image_scaler},
+    {.name = "Crop",
+     .until = kLastOpset,
+     .summary = "pictures without their border, or a part of a given size",
+     .signature = kFloatToFloat,
+     .attrs = "border: ints; scale: ints",
+     .infer = infer_crop,
+     .eval = eval_crop},
+    {.name = "GivenTensorFill",
+     .until = kLastOpset,
+     .summary = "a tensor with the given elements",
+     .signature = "(shape?: T) -> (X: T) where T: float | int32 | int64",
+     .attrs = "values: floats; shape: ints; input_as_shape: int = 0; extra_shape: ints",
+     .infer = infer_given_tensor_fill,
+     .eval = eval_given_tensor_fill},
+};
+
+}  // namespace
+
+std::span<const OpDef> legacy_ops() { return kOps; }
+
+}  // namespace finity

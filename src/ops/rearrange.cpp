@@ -1,0 +1,175 @@
+// Ops that permute elements in a pattern of their own.
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "base/error.h"
+#include "ops/families.h"
+#include "ops/move.h"
+#include "ops/rules.h"
+#include "ops/shape_values.h"
+
+namespace finity {
+
+namespace {
+
+// ---- DepthToSpace, SpaceToDepth --------------------------------------------
+
+std::int64_t block_size(const Call& call) {
+  const std::int64_t block = call.integer("blocksize");
+  if (block < 1 || block > (1 << 20)) throw Error("blocksize " + std::to_string(block));
+  return block;
+}
+
+Dim divided(const Dim& dim, std::int64_t by, std::string_view what) {
+  if (by == 1 || !dim.known()) return by == 1 ? dim : Dim{};
+  if (dim.size % by != 0) {
+    throw Error(std::string(what) + " " + std::to_string(dim.size) + " is not a multiple of " + std::to_string(by));
+  }
+  return Dim::of(dim.size / by);
+}
+
+Shape depth_to_space_shape(const Shape& in, std::int64_t block) {
+  return {in[0], divided(in[1], block * block, "depth"), times(in[2], Dim::of(block)), times(in[3], Dim::of(block))};
+}
+
+Shape space_to_depth_shape(const Shape& in, std::int64_t block) {
+  return {in[0], times(in[1], Dim::of(block * block)), divided(in[2], block, "height"), divided(in[3], block, "width")};
+}
+
+template <Shape (*Rule)(const Shape&, std::int64_t)>
+void infer_blocks(InferCall& call) {
+  require_rank(call, 0, 4);
+  const Shape in = call.ranked(0) ? call.shape(0) : unknown_shape(4);
+  call.set_shape(0, Rule(in, block_size(call)));
+}
+
+void eval_depth_to_space(EvalCall& call) {
+  const Tensor& in = call.in(0);
+  require_rank(in, "input", 4);
+  const std::int64_t b = block_size(call);
+  const Dims dims = sizes_of(depth_to_space_shape(shape_of(in), b));
+  const std::int64_t n = in.dim(0), h = in.dim(2), w = in.dim(3);
+  // The depth is [block row, block column, channel], or [channel, block row, block column] in mode CRD.
+  const bool channel_first = call.text("mode") == "CRD";
+  const Dims split = channel_first ? Dims{n, dims[1], b, b, h, w} : Dims{n, b, b, dims[1], h, w};
+  const std::array<std::size_t, 6> order =
+      channel_first ? std::array<std::size_t, 6>{0, 1, 4, 2, 5, 3} : std::array<std::size_t, 6>{0, 3, 4, 1, 5, 2};
+  call.out(0, transposed(in.reshaped(split), order).reshaped(dims));
+}
+
+void eval_space_to_depth(EvalCall& call) {
+  const Tensor& in = call.in(0);
+  require_rank(in, "input", 4);
+  const std::int64_t b = block_size(call);
+  const Dims dims = sizes_of(space_to_depth_shape(shape_of(in), b));
+  const Tensor split = in.reshaped({in.dim(0), in.dim(1), dims[2], b, dims[3], b});
+  call.out(0, transposed(split, std::array<std::size_t, 6>{0, 3, 5, 1, 2, 4}).reshaped(dims));
+}
+
+// ---- ReverseSequence -------------------------------------------------------
+
+void infer_reverse_sequence(InferCall& call) {
+  require_min_rank(call, 0, 2);
+  infer_same_shape(call);
+}
+
+struct TimeBatch {
+  std::size_t time = 0;
+  std::size_t batch = 0;
+};
+
+TimeBatch time_batch(const Call& call, const Tensor& in) {
+  if (in.rank() < 2) throw Error("input has rank " + std::to_string(in.rank()) + ", expected at least 2");
+  const TimeBatch axes{.time = normalize_axis(call.integer("time_axis"), in.rank()),
+                       .batch = normalize_axis(call.integer("batch_axis"), in.rank())};
+  if (axes.time == axes.batch || axes.time > 1 || axes.batch > 1) {
+    throw Error("time_axis and batch_axis must be 0 and 1 or 1 and 0");
+  }
+  return axes;
+}
+
+void eval_reverse_sequence(EvalCall& call) {
+  const Tensor& in = call.in(0);
+  const TimeBatch axes = time_batch(call, in);
+  const std::vector<std::int64_t> lengths = elements<std::int64_t>(call.in(1));
+  if (static_cast<std::int64_t>(lengths.size()) != in.dim(axes.batch)) {
+    throw Error("sequence_lens has " + std::to_string(lengths.size()) + " elements for " +
+                std::to_string(in.dim(axes.batch)) + " sequences");
+  }
+  const std::int64_t steps = in.dim(axes.time);
+  for (const std::int64_t length : lengths) {
+    if (length < 0 || length > steps) throw Error("sequence_lens holds " + std::to_string(length));
+  }
+  require_computable(in.dims());
+  const std::vector<std::int64_t> strides = strides_of(in.dims());
+  std::vector<std::int64_t> positions;
+  for (IndexCounter at(in.dims()); at.valid(); at.next()) {
+    const std::int64_t time = at.index()[axes.time];
+    const std::int64_t length = lengths[static_cast<std::size_t>(at.index()[axes.batch])];
+    const std::int64_t from = time < length ? length - 1 - time : time;
+    positions.push_back(static_cast<std::int64_t>(positions.size()) + (from - time) * strides[axes.time]);
+  }
+  call.out(0, gather_elements(in, in.dims(), positions));
+}
+
+// ---- Trilu -----------------------------------------------------------------
+
+void infer_trilu(InferCall& call) {
+  require_min_rank(call, 0, 2);
+  infer_same_shape(call);
+}
+
+void eval_trilu(EvalCall& call) {
+  const Tensor& in = call.in(0);
+  if (in.rank() < 2) throw Error("input has rank " + std::to_string(in.rank()) + ", expected at least 2");
+  require_computable(in.dims());
+  const bool upper = call.integer("upper") != 0;
+  const std::int64_t k = call.has_input(1) ? element_as_int(call.in(1), 0) : 0;
+  const std::int64_t rows = in.dim(in.rank() - 2), columns = in.dim(in.rank() - 1);
+  std::vector<std::int64_t> positions(static_cast<std::size_t>(in.size()));
+  for (std::int64_t at = 0; at < in.size(); ++at) {
+    const std::int64_t diagonal = at % columns - at / columns % rows;
+    const bool kept = upper ? diagonal >= k : diagonal <= k;
+    positions[static_cast<std::size_t>(at)] = kept ? at : -1;
+  }
+  call.out(0, gather_elements(in, in.dims(), positions));
+}
+
+const OpDef kOps[] = {
+    {.name = "DepthToSpace",
+     .summary = "blocks of channels become blocks of pixels",
+     .signature = "(input: T) -> (output: T) where T: any",
+     .attrs = "blocksize: int; mode: string = DCR {DCR, CRD}",
+     .tf = "DepthToSpace",
+     .infer = infer_blocks<depth_to_space_shape>,
+     .eval = eval_depth_to_space},
+    {.name = "SpaceToDepth",
+     .summary = "blocks of pixels become channels",
+     .signature = "(input: T) -> (output: T) where T: any",
+     .attrs = "blocksize: int",
+     .tf = "SpaceToDepth",
+     .infer = infer_blocks<space_to_depth_shape>,
+     .eval = eval_space_to_depth},
+    {.name = "ReverseSequence",
+     .since = 10,
+     .summary = "the first sequence_lens[i] steps of sequence i in reverse",
+     .signature = "(input: T, sequence_lens: int64) -> (Y: T) where T: any",
+     .attrs = "time_axis: int = 0; batch_axis: int = 1",
+     .tf = "ReverseSequence",
+     .infer = infer_reverse_sequence,
+     .eval = eval_reverse_sequence},
+    {.name = "Trilu",
+     .since = 14,
+     .summary = "upper or lower triangle of each matrix, zero elsewhere",
+     .signature = "(input: T, k?: int64) -> (output: T) where T: any",
+     .attrs = "upper: int = 1",
+     .infer = infer_trilu,
+     .eval = eval_trilu},
+};
+
+}  // namespace
+
+std::span<const OpDef> rearrange_ops() { return kOps; }
+
+}  // namespace finity

@@ -1,0 +1,348 @@
+// Cutting parts out of a tensor and adding margins to it.
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <optional>
+
+#include "base/error.h"
+#include "ops/families.h"
+#include "ops/move.h"
+#include "ops/rules.h"
+#include "ops/shape_values.h"
+
+namespace finity {
+
+namespace {
+
+// The axes a list of parameters speaks about: those given, else the first ones.
+std::vector<std::size_t> axes_or_first(std::span<const std::int64_t> axes, bool given, std::size_t count,
+                                       std::size_t rank) {
+  std::vector<std::size_t> result;
+  if (given) {
+    result = normalize_axes(axes, rank);
+  } else {
+    result.resize(count);
+    std::iota(result.begin(), result.end(), std::size_t{0});
+  }
+  if (result.size() != count) {
+    throw Error(std::to_string(result.size()) + " axes for " + std::to_string(count) + " entries");
+  }
+  if (count > rank) throw Error("more entries than the tensor's " + std::to_string(rank) + " axes");
+  std::vector<std::size_t> sorted = result;
+  std::ranges::sort(sorted);
+  if (std::ranges::adjacent_find(sorted) != sorted.end()) throw Error("an axis is given twice");
+  return result;
+}
+
+// Without axes the entries are for all of them.
+void require_all_axes(bool axes_given, std::size_t count, std::size_t rank) {
+  if (axes_given || count == rank) return;
+  throw Error("entries for " + std::to_string(count) + " axes of a tensor of rank " + std::to_string(rank));
+}
+
+// ---- Slice -----------------------------------------------------------------
+
+struct Range {
+  std::int64_t start = 0;
+  std::int64_t count = 0;
+};
+
+// Which indices of an axis of size n are taken; negative bounds count from the end, others are clamped.
+Range slice_range(std::int64_t n, std::int64_t start, std::int64_t end, std::int64_t step) {
+  if (step == 0) throw Error("step 0");
+  const auto clamp = [&](std::int64_t x) {
+    const std::int64_t from_front = x < 0 ? x + n : x;
+    return step > 0 ? std::clamp(from_front, std::int64_t{0}, n) : std::clamp(from_front, std::int64_t{-1}, n - 1);
+  };
+  Range range{.start = clamp(start)};
+  const std::int64_t distance = clamp(end) - range.start;
+  if (step > 0 && distance > 0) range.count = (distance - 1) / step + 1;
+  if (step < 0 && distance < 0) range.count = (distance + 1) / step + 1;
+  return range;
+}
+
+struct SliceParams {
+  std::vector<std::size_t> axes = {};
+  Entries starts = {};
+  Entries ends = {};
+  Entries steps = {};
+};
+
+// Lists in the order of axes; empty steps are all 1.
+SliceParams slice_params(Entries starts, Entries ends, Entries steps, std::vector<std::size_t> axes) {
+  if (steps.empty()) steps.assign(starts.size(), Entry::of(1));
+  if (ends.size() != starts.size() || steps.size() != starts.size()) {
+    throw Error("starts, ends and steps have " + std::to_string(starts.size()) + ", " + std::to_string(ends.size()) +
+                " and " + std::to_string(steps.size()) + " elements");
+  }
+  return {.axes = std::move(axes), .starts = std::move(starts), .ends = std::move(ends), .steps = std::move(steps)};
+}
+
+// Every element of an axis whose size need not be known.
+bool takes_all(const Dim& dim, const Entry& start, const Entry& end, std::int64_t step) {
+  constexpr std::int64_t kBeyond = std::numeric_limits<std::int32_t>::max();
+  if (step == 1 && start.number == 0) return (end.number && *end.number >= kBeyond) || surely_equal(end.dim, dim);
+  return step == -1 && start.number && end.number && (*start.number == -1 || *start.number >= kBeyond) &&
+         *end.number <= -kBeyond;
+}
+
+Dim sliced(const Dim& dim, const Entry& start, const Entry& end, const Entry& step) {
+  if (!step.number) return {};
+  if (takes_all(dim, start, end, *step.number)) return dim;
+  if (!dim.known() || !start.number || !end.number) return {};
+  return Dim::of(slice_range(dim.size, *start.number, *end.number, *step.number).count);
+}
+
+void require_bounds(const Call& call) {
+  if (!given(call, "starts", 1) || !given(call, "ends", 2)) throw Error("starts or ends are missing");
+}
+
+std::optional<SliceParams> slice_params(const InferCall& call) {
+  const auto starts = entries(call, "starts", 1);
+  const auto ends = entries(call, "ends", 2);
+  const auto axes = numbers(entries(call, "axes", 3));
+  const auto steps = entries(call, {}, 4);
+  if (!starts || !ends || !axes || !steps) return std::nullopt;
+  return slice_params(*starts, *ends, *steps,
+                      axes_or_first(*axes, given(call, "axes", 3), starts->size(), call.rank(0)));
+}
+
+void slice_shape_value(InferCall& call, const SliceParams& params) {
+  const auto value = shape_elements(call, 0);
+  if (!value || call.rank(0) != 1 || params.axes.size() != 1) return;
+  const auto n = static_cast<std::int64_t>(value->size());
+  const auto &start = params.starts[0].number, &end = params.ends[0].number, &step = params.steps[0].number;
+  if (!start || !end || !step) return;
+  const Range range = slice_range(n, *start, *end, *step);
+  Shape result;
+  for (std::int64_t i = 0; i < range.count; ++i) {
+    result.push_back((*value)[static_cast<std::size_t>(range.start + i * *step)]);
+  }
+  call.set_shape_value(0, std::move(result));
+}
+
+void infer_slice(InferCall& call) {
+  require_bounds(call);
+  if (!call.ranked(0)) return;
+  const auto params = slice_params(call);
+  if (!params) {
+    call.set_shape(0, unknown_shape(call.rank(0)));
+    return;
+  }
+  Shape result = call.shape(0);
+  for (std::size_t i = 0; i < params->axes.size(); ++i) {
+    Dim& dim = result[params->axes[i]];
+    dim = sliced(dim, params->starts[i], params->ends[i], params->steps[i]);
+  }
+  call.set_shape(0, std::move(result));
+  slice_shape_value(call, *params);
+}
+
+void eval_slice(EvalCall& call) {
+  require_bounds(call);
+  const Tensor& in = call.in(0);
+  const Entries starts = entries_of(numbers(call, "starts", 1));
+  const auto axes = axes_or_first(numbers(call, "axes", 3), given(call, "axes", 3), starts.size(), in.rank());
+  const SliceParams params =
+      slice_params(starts, entries_of(numbers(call, "ends", 2)), entries_of(numbers(call, {}, 4)), axes);
+  const std::vector<std::int64_t> strides = strides_of(in.dims());
+  AxisOffsets offsets = plain_offsets(in.dims());
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const std::size_t axis = axes[i];
+    const std::int64_t step = *params.steps[i].number;
+    const Range range = slice_range(in.dim(axis), *params.starts[i].number, *params.ends[i].number, step);
+    offsets[axis].clear();
+    for (std::int64_t k = 0; k < range.count; ++k) offsets[axis].push_back((range.start + k * step) * strides[axis]);
+  }
+  call.out(0, pick(in, offsets));
+}
+
+// ---- Pad -------------------------------------------------------------------
+
+struct Margin {
+  std::int64_t before = 0;
+  std::int64_t after = 0;
+};
+
+std::string_view pads_attr(const Call& call) { return call.has_attr("paddings") ? "paddings" : "pads"; }
+
+void require_pads(const Call& call) {
+  if (!given(call, pads_attr(call), 1)) throw Error("pads are missing");
+}
+
+Dim padded(const Dim& dim, const Margin& margin) {
+  if (margin.before == 0 && margin.after == 0) return dim;
+  if (!dim.known()) return {};
+  constexpr std::int64_t kLimit = std::int64_t{1} << 60;
+  const auto excessive = [](std::int64_t x) { return x > kLimit || x < -kLimit; };
+  if (excessive(margin.before) || excessive(margin.after) || excessive(dim.size)) throw Error("pads are too large");
+  const std::int64_t size = dim.size + margin.before + margin.after;
+  if (size < 0) throw Error("pads remove more than the axis of size " + std::to_string(dim.size) + " has");
+  return Dim::of(size);
+}
+
+// How many axes are padded: pads holds two numbers for each.
+std::size_t padded_axes(const Call& call, std::size_t pads, std::size_t rank) {
+  if (pads % 2 != 0) throw Error("pads has an odd number of elements");
+  require_all_axes(call.has_input(3), pads / 2, rank);
+  return pads / 2;
+}
+
+void infer_pad(InferCall& call) {
+  require_pads(call);
+  if (!call.ranked(0)) return;
+  const auto pads = entries(call, pads_attr(call), 1);
+  const auto axes_given = numbers(entries(call, {}, 3));
+  if (!pads || !axes_given) {
+    call.set_shape(0, unknown_shape(call.rank(0)));
+    return;
+  }
+  const std::size_t count = padded_axes(call, pads->size(), call.rank(0));
+  const auto axes = axes_or_first(*axes_given, call.has_input(3), count, call.rank(0));
+  Shape result = call.shape(0);
+  for (std::size_t i = 0; i < count; ++i) {
+    const Entry &before = (*pads)[i], &after = (*pads)[count + i];
+    Dim& dim = result[axes[i]];
+    dim = before.number && after.number ? padded(dim, {*before.number, *after.number}) : Dim{};
+  }
+  call.set_shape(0, std::move(result));
+}
+
+// Where index `at`, counted from the first kept element, comes from in a row of `count` kept ones.
+std::int64_t mirrored(std::int64_t at, std::int64_t count, std::string_view mode) {
+  if (at >= 0 && at < count) return at;
+  if (mode == "edge" || count == 1) return at < 0 ? 0 : count - 1;
+  const std::int64_t period = mode == "wrap" ? count : 2 * (count - 1);
+  const std::int64_t phase = (at % period + period) % period;
+  return phase < count ? phase : period - phase;
+}
+
+// Negative margins cut elements off before the others are added.
+std::vector<std::int64_t> padded_offsets(std::int64_t n, std::int64_t stride, const Margin& margin,
+                                         std::string_view mode) {
+  const std::int64_t total = padded(Dim::of(n), margin).size;
+  const std::int64_t first = std::max<std::int64_t>(0, -margin.before);
+  const std::int64_t kept = n - first - std::max<std::int64_t>(0, -margin.after);
+  if (mode != "constant" && kept <= 0 && total > 0) throw Error("mode " + std::string(mode) + " pads an empty axis");
+  std::vector<std::int64_t> result;
+  for (std::int64_t i = 0; i < total; ++i) {
+    const std::int64_t at = i - margin.before - first;
+    if (mode != "constant") result.push_back((first + mirrored(at, kept, mode)) * stride);
+    else result.push_back(at >= 0 && at < kept ? (first + at) * stride : -1);
+  }
+  return result;
+}
+
+std::optional<Tensor> pad_value(EvalCall& call) {
+  const DType dtype = call.in(0).dtype();
+  if (call.has_input(2)) {
+    const Tensor& value = call.in(2);
+    if (value.size() != 1 || value.dtype() != dtype) throw Error("constant_value must be one element of data's dtype");
+    return value;
+  }
+  if (!call.has_attr("value")) return std::nullopt;
+  return from_elements<double>(dtype, {}, std::vector{call.real("value")});
+}
+
+void eval_pad(EvalCall& call) {
+  require_pads(call);
+  const Tensor& in = call.in(0);
+  const std::string mode = call.text("mode");
+  const std::vector<std::int64_t> pads = numbers(call, pads_attr(call), 1);
+  const std::size_t count = padded_axes(call, pads.size(), in.rank());
+  const auto axes = axes_or_first(numbers(call, {}, 3), call.has_input(3), count, in.rank());
+  Shape shape = shape_of(in);
+  for (std::size_t i = 0; i < count; ++i) shape[axes[i]] = padded(shape[axes[i]], {pads[i], pads[count + i]});
+  require_computable(sizes_of(shape));
+  const std::vector<std::int64_t> strides = strides_of(in.dims());
+  AxisOffsets offsets = plain_offsets(in.dims());
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t axis = axes[i];
+    offsets[axis] = padded_offsets(in.dim(axis), strides[axis], {pads[i], pads[count + i]}, mode);
+  }
+  const std::optional<Tensor> value = pad_value(call);
+  call.out(0, pick(in, offsets, value ? &*value : nullptr));
+}
+
+// ---- CenterCropPad ---------------------------------------------------------
+
+std::vector<std::size_t> cropped_axes(const Call& call, std::size_t count, std::size_t rank) {
+  require_all_axes(call.has_attr("axes"), count, rank);
+  return axes_or_first(call.integers("axes"), call.has_attr("axes"), count, rank);
+}
+
+void infer_center_crop_pad(InferCall& call) {
+  if (!call.ranked(0)) return;
+  Shape result = call.shape(0);
+  const auto wanted = entries(call, {}, 1);
+  if (!wanted) {
+    result.assign(result.size(), Dim{});
+    call.set_shape(0, std::move(result));
+    return;
+  }
+  const auto axes = cropped_axes(call, wanted->size(), result.size());
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    if ((*wanted)[i].number && *(*wanted)[i].number < 0) throw Error("negative size in shape");
+    result[axes[i]] = (*wanted)[i].dim;
+  }
+  call.set_shape(0, std::move(result));
+}
+
+// The middle of the row; the odd element is cut off, or zero is added, at the end.
+Margin centering(std::int64_t have, std::int64_t want) {
+  const std::int64_t before = want >= have ? (want - have) / 2 : -((have - want) / 2);
+  return {.before = before, .after = want - have - before};
+}
+
+void eval_center_crop_pad(EvalCall& call) {
+  const Tensor& in = call.in(0);
+  const std::vector<std::int64_t> wanted = numbers(call, {}, 1);
+  const auto axes = cropped_axes(call, wanted.size(), in.rank());
+  Dims dims = in.dims();
+  for (std::size_t i = 0; i < axes.size(); ++i) dims[axes[i]] = wanted[i];
+  require_computable(dims);
+  const std::vector<std::int64_t> strides = strides_of(in.dims());
+  AxisOffsets offsets = plain_offsets(in.dims());
+  for (const std::size_t axis : axes) {
+    const std::int64_t have = in.dim(axis);
+    offsets[axis] = padded_offsets(have, strides[axis], centering(have, dims[axis]), "constant");
+  }
+  call.out(0, pick(in, offsets));
+}
+
+const OpDef kOps[] = {
+    {.name = "Slice",
+     .summary = "every step-th index from start to end along some axes",
+     .signature = "(data: T, starts?: I, ends?: I, axes?: I, steps?: I) -> (output: T) "
+                  "where T: any, I: int32 | int64",
+     .attrs = "starts: ints; ends: ints; axes: ints",
+     .tf = "StridedSlice",
+     .infer = infer_slice,
+     .eval = eval_slice},
+    {.name = "DynamicSlice",
+     .until = 9,
+     .summary = "Slice with computed bounds, an experimental op of early releases",
+     .signature = "(data: T, starts: I, ends: I, axes?: I) -> (output: T) where T: any, I: int32 | int64",
+     .infer = infer_slice,
+     .eval = eval_slice},
+    {.name = "Pad",
+     .summary = "margins of a constant, mirrored, repeated or wrapped elements; negative ones cut off",
+     .signature = "(data: T, pads?: int64, constant_value?: T, axes?: int32 | int64) -> (output: T) where T: any",
+     .attrs = "mode: string = constant {constant, reflect, edge, wrap}; pads: ints; paddings: ints; value: float",
+     .tf = "PadV2",
+     .infer = infer_pad,
+     .eval = eval_pad},
+    {.name = "CenterCropPad",
+     .since = 18,
+     .summary = "cut or zero-padded evenly on both sides to a given size",
+     .signature = "(input_data: T, shape: int32 | int64) -> (output_data: T) where T: any",
+     .attrs = "axes: ints",
+     .infer = infer_center_crop_pad,
+     .eval = eval_center_crop_pad},
+};
+
+}  // namespace
+
+std::span<const OpDef> slice_ops() { return kOps; }
+
+}  // namespace finity

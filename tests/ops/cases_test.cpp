@@ -1,0 +1,88 @@
+// testdata/ops/*.txt: small cases per op family, each evaluated and type-checked.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "exec/compare.h"
+#include "exec/reference.h"
+#include "formats/text/cases.h"
+#include "formats/text/text.h"
+#include "support/support.h"
+#include "types/infer.h"
+
+namespace finity {
+namespace {
+
+namespace fs = std::filesystem;
+
+Inputs inputs_of(const OpCase& test) {
+  Inputs inputs;
+  for (std::size_t i = 0; i < test.inputs.size(); ++i) {
+    inputs[test.graph.value(test.graph.main().inputs[i]).name] = test.inputs[i];
+  }
+  return inputs;
+}
+
+// What inference claims must be true of what evaluation gives.
+std::string type_error(const Graph& graph, const Types& types, const std::vector<Datum>& outputs) {
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const Tensor* tensor = outputs[i].tensor();
+    const Type& type = types[graph.main().outputs[i]];
+    if (tensor == nullptr || type.kind != Type::Kind::tensor) continue;
+    bool conflict = false;
+    merge(type, Type::tensor_of(tensor->dtype(), tensor->dims()), &conflict);
+    if (conflict) return "output " + std::to_string(i) + " was typed " + to_string(graph, type);
+  }
+  return {};
+}
+
+void check_outputs(const OpCase& test, const std::vector<Datum>& outputs, const std::string& where) {
+  ASSERT_EQ(outputs.size(), test.expected.size()) << where << ": one expect per output";
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const Comparison result = compare(outputs[i], test.expected[i], {test.tolerance, test.tolerance});
+    const bool good = test.tolerance > 0 ? result.within : result.identical;
+    EXPECT_TRUE(good) << where << ": output " << i << " is "
+                      << (outputs[i].tensor() != nullptr ? print_tensor(*outputs[i].tensor()) : "not a tensor") << " "
+                      << result.why;
+  }
+}
+
+void run_case(const OpCase& test, const std::string& where) {
+  try {
+    const Types types = infer_types(test.graph);
+    const std::vector<Datum> outputs = run_reference(test.graph, inputs_of(test));
+    if (!test.error.empty()) {
+      ADD_FAILURE() << where << ": expected an error with '" << test.error << "'";
+      return;
+    }
+    EXPECT_EQ(type_error(test.graph, types, outputs), "") << where;
+    check_outputs(test, outputs, where);
+  } catch (const Error& error) {
+    const bool expected = !test.error.empty() && std::string(error.what()).find(test.error) != std::string::npos;
+    EXPECT_TRUE(expected) << where << ": " << error.what();
+  }
+}
+
+class OpCases : public testing::TestWithParam<std::string> {};
+
+TEST_P(OpCases, Hold) {
+  const std::string path = std::string(FINITY_TESTDATA) + "/ops/" + GetParam() + ".txt";
+  const std::vector<OpCase> cases = parse_cases(read_text_file(path), GetParam() + ".txt");
+  EXPECT_FALSE(cases.empty()) << "no case in " << path;
+  for (const OpCase& test : cases) run_case(test, GetParam() + ".txt:" + std::to_string(test.line) + " " + test.name);
+}
+
+std::vector<std::string> families() {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(FINITY_TESTDATA "/ops")) {
+    if (entry.path().extension() == ".txt") names.push_back(entry.path().stem());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, OpCases, testing::ValuesIn(families()), [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace finity
