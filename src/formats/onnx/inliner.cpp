@@ -36,9 +36,9 @@ void GraphReader::inline_call(const NodeFields& call, const Function& function, 
   Scope inner{.body = scope.body, .frame = &frame, .ops = &ops_.context_of(function)};
   bind_inputs(frame, inner);
   bind_outputs(frame, inner);
-  declare_outputs(function.nodes, inner);
+  const std::vector<ValueId> outputs = declare_outputs(function.nodes, inner);
   set_types(function.value_infos, first, inner);
-  read_nodes(function.nodes, inner);
+  read_nodes(function.nodes, outputs, inner);
   connect_outputs(frame, inner);
   --inlining_;
 }
