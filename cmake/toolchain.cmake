@@ -15,6 +15,12 @@ if(FINITY_SANITIZE)
   target_link_options(finity_options INTERFACE -fsanitize=address,undefined)
 endif()
 
+if(FINITY_FUZZERS)
+  target_compile_options(finity_options INTERFACE -O1 -g -fsanitize=fuzzer-no-link,address,undefined
+                                                  -fno-sanitize-recover=all)
+  target_link_options(finity_options INTERFACE -fsanitize=address,undefined)
+endif()
+
 find_program(ccache_program ccache)
 if(ccache_program AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${ccache_program})

@@ -8,7 +8,9 @@
 #include <limits>
 
 #include "base/error.h"
+#include "formats/text/cases.h"
 #include "graph/builder.h"
+#include "support/support.h"
 #include "tensor/convert.h"
 #include "tensor/float_formats.h"
 
@@ -358,6 +360,23 @@ TEST(TextForm, HiddenCaptureIsRenamed) {
       "}\n  }\n}\n";
   EXPECT_EQ(print_graph(std::move(builder).build()), text);
   expect_canonical(text);
+}
+
+// The first block of the documentation is a graph, the third a file of cases.
+TEST(TextForm, DocumentedExamples) {
+  const std::string doc = read_text_file(FINITY_TESTDATA "/../docs/text-form.md");
+  std::vector<std::string> blocks;
+  constexpr std::string_view kFence = "```\n";
+  for (std::size_t end = 0, start = doc.find(kFence); start != std::string::npos; start = doc.find(kFence, end)) {
+    start += kFence.size();
+    end = doc.find(kFence, start);
+    ASSERT_NE(end, std::string::npos);
+    blocks.push_back(doc.substr(start, end - start));
+    end += kFence.size();
+  }
+  ASSERT_EQ(blocks.size(), 3u);
+  EXPECT_EQ(canonical(blocks[0]), blocks[0]);
+  EXPECT_EQ(parse_cases(blocks[2], "doc").size(), 3u);
 }
 
 TEST(TextForm, Recognition) {

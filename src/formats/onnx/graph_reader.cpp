@@ -10,12 +10,25 @@ namespace {
 // A file this deep is damaged or hostile; real models stay below ten.
 constexpr int kMaxNesting = 64;
 
-// Two nodes, or a node and an input, claim the same name.
-[[noreturn]] void fail_twice(Bytes node, const std::byte* file, std::string_view name) {
+// Two nodes, or a node and an input, claim the same name; `name` is where the later one does.
+[[noreturn]] void fail_twice(const std::vector<Bytes>& nodes, const std::byte* file, std::string_view name) {
+  const auto* place = reinterpret_cast<const std::byte*>(name.data());
+  const auto owns = [&](Bytes node) { return place >= node.data() && place < node.data() + node.size(); };
   NodeFields fields;
   Losses ignored;
-  scan_node(node, file, ignored, fields);
+  scan_node(*std::ranges::find_if(nodes, owns), file, ignored, fields);
   throw Error(describe(fields) + ": value '" + std::string(name) + "' is defined twice");
+}
+
+std::vector<std::string_view> output_names(const std::vector<Bytes>& nodes, const std::byte* file) {
+  std::vector<std::string_view> names;
+  names.reserve(nodes.size());
+  for (const Bytes node : nodes) {
+    for (Cursor cursor(node, file); cursor.next();) {
+      if (cursor.field() == 2 && !cursor.text().empty()) names.push_back(cursor.text());
+    }
+  }
+  return names;
 }
 
 }  // namespace
@@ -26,7 +39,8 @@ void add_context(Error& error, const std::string& context) {
 }
 
 Level::Level(int& count) : count_(count) {
-  if (count_ >= kMaxNesting) throw Error("graphs and function calls are nested more than " + std::to_string(kMaxNesting) + " deep");
+  if (count_ >= kMaxNesting)
+    throw Error("graphs and function calls are nested more than " + std::to_string(kMaxNesting) + " deep");
   ++count_;
 }
 
@@ -74,9 +88,9 @@ void GraphReader::read_body(Bytes message, BodyId body, Scope& scope) {
   add_inputs(graph.inputs, scope);
   add_constants(graph.constants, false, scope);
   add_constants(graph.sparse_constants, true, scope);
-  declare_outputs(graph.nodes, scope);
+  const std::vector<ValueId> outputs = declare_outputs(graph.nodes, scope);
   set_types(graph.value_infos, 0, scope);
-  read_nodes(graph.nodes, scope);
+  read_nodes(graph.nodes, outputs, scope);
   add_outputs(graph, scope);
 }
 
@@ -111,7 +125,8 @@ void GraphReader::add_constants(const std::vector<Bytes>& tensors, bool sparse, 
       add_constant(std::move(constant), name, scope);
     } catch (Error& error) {
       const auto place = static_cast<std::size_t>(tensor.data() - file_);
-      add_context(error, name.empty() ? "initializer at byte " + std::to_string(place) : "initializer '" + std::string(name) + "'");
+      add_context(error, name.empty() ? "initializer at byte " + std::to_string(place)
+                                      : "initializer '" + std::string(name) + "'");
       throw;
     }
   }
@@ -128,19 +143,23 @@ void GraphReader::add_constant(ConstantPtr constant, std::string_view name, Scop
   value.constant = std::move(constant);
 }
 
-void GraphReader::declare_outputs(const std::vector<Bytes>& nodes, Scope& scope) {
+std::vector<ValueId> GraphReader::declare_outputs(const std::vector<Bytes>& nodes, Scope& scope) {
+  const std::vector<std::string_view> names = output_names(nodes, file_);
   const std::size_t first = builder_.value_count();
   bool doubled = false;
-  for (const Bytes node : nodes) {
-    for (Cursor cursor(node, file_); cursor.next();) {
-      if (cursor.field() != 2 || cursor.text().empty()) continue;
-      const auto [id, fresh] = declare(cursor.text(), scope);
-      if (fresh) continue;
-      if (scope.frame != nullptr || id.at() < first) fail_twice(node, file_, cursor.text());
-      doubled = true;
-    }
+  std::vector<ValueId> ids;
+  ids.reserve(names.size());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    constexpr std::size_t kAhead = 8;
+    if (i + kAhead < names.size()) scope.names.prefetch(names[i + kAhead]);
+    const auto [id, fresh] = declare(names[i], scope);
+    ids.push_back(id);
+    if (fresh) continue;
+    if (scope.frame != nullptr || id.at() < first) fail_twice(nodes, file_, names[i]);
+    doubled = true;
   }
   if (doubled) drop_doubled_nodes(nodes);
+  return ids;
 }
 
 // Some optimizers add Constant nodes under names that are taken by another Constant. ONNX Runtime takes the last one,
@@ -159,7 +178,7 @@ void GraphReader::drop_doubled_nodes(const std::vector<Bytes>& nodes) {
       const auto [place, fresh] = producers.try_emplace(output);
       Producer& producer = place->second;
       if (!fresh && !output.empty()) {
-        if (!constant || !producer.constant) fail_twice(node, file_, output);
+        if (!constant || !producer.constant) fail_twice(nodes, file_, output);
         superseded_.insert(producer.node);
         doubled_nodes_.add(output);
       }

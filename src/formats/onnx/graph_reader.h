@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -100,7 +101,8 @@ class GraphReader {
   void add_inputs(const std::vector<Bytes>& inputs, Scope& scope);
   void add_constants(const std::vector<Bytes>& tensors, bool sparse, Scope& scope);
   void add_constant(ConstantPtr constant, std::string_view name, Scope& scope);
-  void declare_outputs(const std::vector<Bytes>& nodes, Scope& scope);
+  // The nodes' outputs in the order of the file, without the omitted ones.
+  std::vector<ValueId> declare_outputs(const std::vector<Bytes>& nodes, Scope& scope);
   void drop_doubled_nodes(const std::vector<Bytes>& nodes);
   // Leaves values older than `first` alone.
   void set_types(const std::vector<Bytes>& value_infos, std::size_t first, Scope& scope);
@@ -114,8 +116,10 @@ class GraphReader {
   void report();
 
   // node_reader.cpp: nodes and their attributes
-  void read_nodes(const std::vector<Bytes>& nodes, Scope& scope);
-  void add_node(const NodeFields& fields, const Meaning& meaning, Scope& scope);
+  // `outputs` are those of declare_outputs().
+  void read_nodes(const std::vector<Bytes>& nodes, std::span<const ValueId> outputs, Scope& scope);
+  void read_node(const NodeFields& fields, std::span<const ValueId> outputs, Scope& scope);
+  void add_node(const NodeFields& fields, const Meaning& meaning, std::span<const ValueId> outputs, Scope& scope);
   void locate_node(const NodeFields& fields, const Scope& scope, Node& node);
   std::shared_ptr<const Origin> read_origin(const NodeFields& fields, const Scope& scope);
   void read_attribute(Bytes message, Scope& scope, Attrs& attrs);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "formats/onnx/graph_reader.h"
@@ -11,25 +12,40 @@ constexpr std::size_t kMaxAttributes = 1000;
 
 }  // namespace
 
-void GraphReader::read_nodes(const std::vector<Bytes>& nodes, Scope& scope) {
+// Scans one node ahead, so that the names the next one looks up are on their way from memory.
+void GraphReader::read_nodes(const std::vector<Bytes>& nodes, std::span<const ValueId> outputs, Scope& scope) {
   NodeFields fields;
-  for (const Bytes node : nodes) {
-    if (!superseded_.empty() && superseded_.contains(node.data())) continue;
-    scan_node(node, file_, losses_, fields);
-    charge(1 + (fields.inputs.size() + fields.outputs.size()) / 8);
-    try {
-      if (fields.attributes.size() > kMaxAttributes) throw Error("has more than 1000 attributes");
-      const Meaning& meaning = ops_.find(*scope.ops, fields);
-      if (meaning.function != nullptr) inline_call(fields, *meaning.function, scope);
-      else add_node(fields, meaning, scope);
-    } catch (Error& error) {
-      add_context(error, describe(fields));
-      throw;
+  NodeFields next;
+  if (!nodes.empty()) scan_node(nodes.front(), file_, losses_, next);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    std::swap(fields, next);
+    if (i + 1 < nodes.size()) {
+      scan_node(nodes[i + 1], file_, losses_, next);
+      for (const std::string_view input : next.inputs) scope.names.prefetch(input);
     }
+    const auto named = std::ranges::count_if(fields.outputs, [](std::string_view name) { return !name.empty(); });
+    if (superseded_.empty() || !superseded_.contains(nodes[i].data())) {
+      read_node(fields, outputs.first(static_cast<std::size_t>(named)), scope);
+    }
+    outputs = outputs.subspan(static_cast<std::size_t>(named));
   }
 }
 
-void GraphReader::add_node(const NodeFields& fields, const Meaning& meaning, Scope& scope) {
+void GraphReader::read_node(const NodeFields& fields, std::span<const ValueId> outputs, Scope& scope) {
+  charge(1 + (fields.inputs.size() + fields.outputs.size()) / 8);
+  try {
+    if (fields.attributes.size() > kMaxAttributes) throw Error("has more than 1000 attributes");
+    const Meaning& meaning = ops_.find(*scope.ops, fields);
+    if (meaning.function != nullptr) inline_call(fields, *meaning.function, scope);
+    else add_node(fields, meaning, outputs, scope);
+  } catch (Error& error) {
+    add_context(error, describe(fields));
+    throw;
+  }
+}
+
+void GraphReader::add_node(const NodeFields& fields, const Meaning& meaning, std::span<const ValueId> outputs,
+                           Scope& scope) {
   Node node;
   node.op = meaning.op;
   node.op_type = meaning.op_type;
@@ -39,16 +55,17 @@ void GraphReader::add_node(const NodeFields& fields, const Meaning& meaning, Sco
   node.inputs.reserve(fields.inputs.size());
   for (const std::string_view name : fields.inputs) node.inputs.push_back(resolve(name, scope));
   node.outputs.reserve(fields.outputs.size());
-  for (const std::string_view name : fields.outputs) {
-    node.outputs.push_back(name.empty() ? ValueId{} : *scope.names.find(name));
-  }
+  std::size_t named = 0;
+  for (const std::string_view name : fields.outputs)
+    node.outputs.push_back(name.empty() ? ValueId{} : outputs[named++]);
   locate_node(fields, scope, node);
   for (const Bytes attribute : fields.attributes) read_attribute(attribute, scope, node.attrs);
   builder_.add_node(std::move(node));
 }
 
 void GraphReader::locate_node(const NodeFields& fields, const Scope& scope, Node& node) {
-  if (scope.frame != nullptr && scope.frame->transparent) return locate_node(scope.frame->call, scope.frame->caller, node);
+  if (scope.frame != nullptr && scope.frame->transparent)
+    return locate_node(scope.frame->call, scope.frame->caller, node);
   node.name = fields.name;
   if (scope.frame != nullptr && !fields.name.empty()) node.name = scope.frame->prefix + "/" + node.name;
   charge_bytes(node.name.size());

@@ -1,0 +1,25 @@
+// What is done with bytes that claim to be a model or a data file. Shared by the
+// libFuzzer programs and by the bounded mutation run. A target returns whether the
+// bytes were accepted; anything but success or finity::Error is a bug.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+namespace finity {
+
+struct FuzzTarget {
+  std::string_view name;
+  bool (*run)(std::span<const std::byte> bytes);
+};
+
+bool fuzz_onnx(std::span<const std::byte> bytes);
+bool fuzz_tensor(std::span<const std::byte> bytes);
+bool fuzz_npz(std::span<const std::byte> bytes);
+bool fuzz_text(std::span<const std::byte> bytes);
+
+inline constexpr FuzzTarget kFuzzTargets[] = {
+    {"onnx", fuzz_onnx}, {"tensor", fuzz_tensor}, {"npz", fuzz_npz}, {"text", fuzz_text}};
+
+}  // namespace finity
