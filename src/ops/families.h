@@ -23,9 +23,13 @@ std::span<const OpDef> dropout_ops();
 std::span<const OpDef> linear_ops();
 std::span<const OpDef> einsum_ops();
 std::span<const OpDef> quantize_ops();
+std::span<const OpDef> quantized_linear_ops();
+std::span<const OpDef> qlinear_ops();
 std::span<const OpDef> conv_ops();
+std::span<const OpDef> deform_conv_ops();
 std::span<const OpDef> conv_transpose_ops();
 std::span<const OpDef> pool_ops();
+std::span<const OpDef> roi_ops();
 std::span<const OpDef> layout_ops();
 std::span<const OpDef> concat_ops();
 std::span<const OpDef> slice_ops();
@@ -50,6 +54,10 @@ std::span<const OpDef> random_ops();
 std::span<const OpDef> detection_ops();
 std::span<const OpDef> training_ops();
 std::span<const OpDef> ml_ops();
+std::span<const OpDef> ml_label_ops();
+std::span<const OpDef> ml_linear_ops();
+std::span<const OpDef> ml_svm_ops();
+std::span<const OpDef> ml_tree_ops();
 std::span<const OpDef> legacy_ops();
 
 }  // namespace finity
