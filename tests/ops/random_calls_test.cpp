@@ -204,24 +204,23 @@ std::string contradiction(const RandomCall& call, const Types& types, const std:
   return {};
 }
 
-// 1 when the call gave an answer.
+// 1 when the call gave an answer. Inference may be stricter than evaluation, but not claim what is not so.
 int run(const RandomCall& call) {
+  int answers = 0;
   std::vector<Datum> outputs;
   try {
     outputs = run_reference(call.graph, call.inputs);
+    answers = 1;
   } catch (const Error&) {
-    try {
-      infer_types(call.graph);
-    } catch (const Error&) {
-    }
-    return 0;
   }
   try {
-    EXPECT_EQ(contradiction(call, infer_types(call.graph), outputs), "") << print_graph(call.graph);
-  } catch (const Error& error) {
-    ADD_FAILURE() << "evaluated, but inference says: " << error.what() << "\n" << print_graph(call.graph);
+    const Types types = infer_types(call.graph);
+    if (answers == 1) {
+      EXPECT_EQ(contradiction(call, types, outputs), "") << print_graph(call.graph);
+    }
+  } catch (const Error&) {
   }
-  return 1;
+  return answers;
 }
 
 bool has_subgraph(const OpDef& op) {
