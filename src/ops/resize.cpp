@@ -50,6 +50,11 @@ std::optional<double> common_scale(const Shape& in, const Request& request) {
   return result;
 }
 
+Dim rounded(double size) {
+  if (!(size < 0x1p40)) throw Error("the result is too large");
+  return Dim::of(static_cast<std::int64_t>(std::floor(size + 0.5)));
+}
+
 Shape resized_shape(const Shape& in, const Request& request) {
   const std::size_t count = request.scales ? request.scales->size() : request.sizes->size();
   if (count != request.axes.size()) {
@@ -67,7 +72,7 @@ Shape resized_shape(const Shape& in, const Request& request) {
     const Entry& size = (*request.sizes)[i];
     if (size.number && *size.number < 0) throw Error("negative size");
     if (stretch) dim = size.dim;
-    else dim = common ? Dim::of(static_cast<std::int64_t>(std::floor(*common * dim.size + 0.5))) : Dim{};
+    else dim = common ? rounded(*common * static_cast<double>(dim.size)) : Dim{};
   }
   return result;
 }
