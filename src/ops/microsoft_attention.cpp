@@ -304,7 +304,7 @@ void eval_multi_head_in(EvalCall& call) {
     in.value = appended(heads_of<A>(call.in(7), 0, "past_value"), in.value);
   }
   const DType dtype = call.in(0).dtype();
-  const Attended<A> result = Attending<A>(call, 4, 5).run(in, past, call.has_output(3) ? 3 : -1);
+  const Attended<A> result = Attending<A>(call, 4, 5).run(in, past, call.has_output(3) ? 2 : -1);
   call.out(0, packed_tensor(result.output, dtype));
   call.out(1, tensor_of(in.key, dtype));
   call.out(2, tensor_of(in.value, dtype));

@@ -105,12 +105,13 @@ class GroupQuery {
   void run() {
     check_heads(query_, key_, value_);
     const DType dtype = call_.in(0).dtype();
-    const Attended<A> result = attend(query_, attended(key_), attended(value_), rule());
+    Attended<A> result = attend(query_, attended(key_), attended(value_), rule());
     call_.out(0, packed_tensor(result.output, dtype));
     call_.out(1, tensor_of(key_, dtype));
     call_.out(2, tensor_of(value_, dtype));
     if (call_.has_output(3)) {
-      call_.out(3, from_elements<A>(dtype, {query_.batch, query_.heads, query_.length, total_}, result.scores));
+      const Dims dims{query_.batch, query_.heads, query_.length, total_};
+      call_.out(3, from_elements<A>(dtype, dims, without_forbidden(std::move(result.scores))));
     }
   }
 
@@ -154,7 +155,8 @@ class GroupQuery {
     for (std::int64_t& length : totals_) {
       ++length;
       const bool fits = length >= 1 && length <= total_ && (first_prompt_ || length >= query_.length);
-      if (!fits) throw Error("seqlens_k has " + std::to_string(length - 1) + " for a total of " + std::to_string(total_));
+      if (!fits)
+        throw Error("seqlens_k has " + std::to_string(length - 1) + " for a total of " + std::to_string(total_));
     }
   }
 
@@ -168,8 +170,10 @@ class GroupQuery {
       ids = elements<std::int64_t>(call_.in(9));
     }
     const bool interleaved = call_.integer("rotary_interleaved") != 0;
+    // Of the positions of a first prompt only the first counts, as in ONNX Runtime.
     const auto position = [&](std::int64_t b, std::int64_t i) {
-      return ids.empty() ? batch_past(b) + i : ids[static_cast<std::size_t>(b * query_.length + i)];
+      if (ids.empty()) return batch_past(b) + i;
+      return first_prompt_ ? ids[0] + i : ids[static_cast<std::size_t>(b * query_.length + i)];
     };
     rotate_heads(query_, tables, interleaved, position);
     rotate_heads(key_, tables, interleaved, position);
@@ -186,7 +190,8 @@ class GroupQuery {
       }
     }
     Heads<A> result{fresh.batch, fresh.heads, std::max(total_, old.length), fresh.size, {}};
-    result.values.resize(static_cast<std::size_t>(element_count(Dims{result.batch, result.heads, result.length, result.size})));
+    result.values.resize(
+        static_cast<std::size_t>(element_count(Dims{result.batch, result.heads, result.length, result.size})));
     for (std::int64_t b = 0; b < fresh.batch; ++b) {
       const std::int64_t kept = batch_past(b);
       if (kept > old.length) throw Error("seqlens_k needs more past than there is");
@@ -212,6 +217,19 @@ class GroupQuery {
       for (std::int64_t h = 0; h < cache.heads; ++h) copy_rows(cache, b, h, batch_total(b), result, 0);
     }
     return result;
+  }
+
+  // Scores as they are given out: 0 for keys that the query does not see.
+  std::vector<A> without_forbidden(std::vector<A> scores) const {
+    std::size_t at = 0;
+    for (std::int64_t b = 0; b < query_.batch; ++b) {
+      for (std::int64_t row = 0; row < query_.heads * query_.length; ++row) {
+        for (std::int64_t j = 0; j < total_; ++j, ++at) {
+          if (!allows(b, row % query_.length, j)) scores[at] = A{0};
+        }
+      }
+    }
+    return scores;
   }
 
   bool allows(std::int64_t b, std::int64_t i, std::int64_t j) const {
@@ -250,7 +268,8 @@ class GroupQuery {
   int kept_scores() const {
     if (!call_.has_output(3)) return -1;
     const std::int64_t mode = call_.integer("qk_output");
-    if (mode != 1 && mode != 2) throw Error("output_qk is asked for with attribute 'qk_output' " + std::to_string(mode));
+    if (mode != 1 && mode != 2)
+      throw Error("output_qk is asked for with attribute 'qk_output' " + std::to_string(mode));
     return mode == 1 ? 2 : 3;
   }
 
