@@ -25,7 +25,7 @@ Graph read_with_note(const Message& message, const std::string& expected) {
   std::vector<Note> notes;
   Graph graph = read(message.bytes(), notes);
   EXPECT_EQ(notes.size(), 1U);
-  if (!notes.empty()) EXPECT_EQ(notes.front().text, expected);
+  EXPECT_EQ(notes.empty() ? "" : notes.front().text, expected);
   return graph;
 }
 
