@@ -16,8 +16,8 @@ namespace finity {
 namespace {
 
 void infer_pool(InferCall& call) {
-  if (!call.ranked(0)) return;
-  const Shape out = pool_shape(call, call.shape(0));
+  // The window has one size per spatial axis, which gives the rank where X does not.
+  const Shape out = pool_shape(call, call.ranked(0) ? call.shape(0) : Shape(call.integers("kernel_shape").size() + 2));
   for (std::size_t i = 0; i < call.output_count(); ++i) call.set_shape(i, out);
 }
 
