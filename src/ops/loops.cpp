@@ -95,7 +95,7 @@ Tensor collect(const Call& call, ValueId body_output, const std::vector<Tensor>&
   }
   Dims dims;
   for (const Dim& dim : type.shape) dims.push_back(dim.known() ? dim.size : 0);
-  return Tensor(type.dtype, std::move(dims));
+  return {type.dtype, std::move(dims)};
 }
 
 void require_body_arity(const Call& call, BodyId body, std::size_t inputs, std::size_t min_outputs) {

@@ -310,7 +310,7 @@ constexpr Cosines kHann{0.5, 0.5, 0.0};
 constexpr Cosines kHamming{25.0 / 46.0, 21.0 / 46.0, 0.0};
 constexpr Cosines kBlackman{0.42, 0.5, 0.08};
 
-template <const Cosines& kWindow>
+template <const Cosines& Window>
 void eval_window(EvalCall& call) {
   const std::int64_t size = scalar_in(call, 0, "size");
   Dims dims = computable({size});
@@ -318,7 +318,7 @@ void eval_window(EvalCall& call) {
   std::vector<double> values(static_cast<std::size_t>(size));
   for (std::size_t i = 0; i < values.size(); ++i) {
     const double x = 2.0 * std::numbers::pi * static_cast<double>(i) / period;
-    values[i] = kWindow.a0 - kWindow.a1 * std::cos(x) + kWindow.a2 * std::cos(2.0 * x);
+    values[i] = Window.a0 - Window.a1 * std::cos(x) + Window.a2 * std::cos(2.0 * x);
   }
   call.out(0, from_elements<double>(output_datatype(call), std::move(dims), values));
 }
