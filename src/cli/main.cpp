@@ -23,6 +23,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   finity::add_inspect(app, exit_code);
   finity::add_run(app, exit_code);
+  finity::add_convert(app, exit_code);
   finity::add_ops(app, exit_code);
   try {
     app.parse(argc, argv);

@@ -69,6 +69,10 @@ constexpr std::span<const OpDef> (*kFamilies[])() = {
     detection_ops,
     training_ops,
     ml_ops,
+    ml_label_ops,
+    ml_linear_ops,
+    ml_svm_ops,
+    ml_tree_ops,
     legacy_ops,
 };
 // clang-format on

@@ -53,11 +53,15 @@ void infer_constant(InferCall& call) {
   }
 }
 
+Tensor loaded(const Constant& constant) {
+  // Not an Error: a model with absent weights can still be inspected.
+  if (!constant.missing().empty()) throw Unsupported("value is missing: " + constant.missing());
+  return constant.load();
+}
+
 void eval_constant(EvalCall& call) {
   if (const ConstantPtr constant = tensor_attribute(call)) {
-    // Not an Error: a model with absent weights can still be inspected.
-    if (!constant->missing().empty()) throw Unsupported("value is missing: " + constant->missing());
-    call.out(0, constant->load());
+    call.out(0, loaded(*constant));
   } else if (auto tensor = literal(call)) {
     call.out(0, std::move(*tensor));
   } else {
@@ -90,7 +94,7 @@ void infer_constant_of_shape(InferCall& call) {
 
 void eval_constant_of_shape(EvalCall& call) {
   const ConstantPtr constant = call.constant("value");
-  const Tensor value = constant ? constant->load() : floats({1}, {0.0});
+  const Tensor value = constant ? loaded(*constant) : floats({1}, {0.0});
   if (value.size() != 1) throw Error("value must have one element");
   call.out(0, repeated(value, sizes_of(filled_shape(entries_of(numbers(call, {}, 0))))));
 }

@@ -59,6 +59,10 @@ std::span<const OpDef> random_ops();
 std::span<const OpDef> detection_ops();
 std::span<const OpDef> training_ops();
 std::span<const OpDef> ml_ops();
+std::span<const OpDef> ml_label_ops();
+std::span<const OpDef> ml_linear_ops();
+std::span<const OpDef> ml_svm_ops();
+std::span<const OpDef> ml_tree_ops();
 std::span<const OpDef> legacy_ops();
 
 }  // namespace finity

@@ -266,7 +266,7 @@ const OpDef kOps[] = {
     {.name = "GridSample",
      .since = 16,
      .summary = "X interpolated at the positions of a grid",
-     .signature = "(X: T, grid: float) -> (Y: T) where T: any",
+     .signature = "(X: T, grid: any) -> (Y: T) where T: any",
      .attrs = "mode: string {bilinear, bicubic, linear, cubic, nearest}; "
               "padding_mode: string = zeros {zeros, border, reflection}; align_corners: int = 0",
      .freedom = "coordinates in float32 (float64 for such a grid), sums in double rounded once",

@@ -1,5 +1,6 @@
 // Ops that give the same elements another shape or another order of axes, or repeat them.
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <optional>
 
@@ -33,15 +34,19 @@ struct Quotient {
   // Unknown when it does not follow; throws Error when it is not whole.
   Dim value() {
     cancel();
-    const Dim numerator = product(above);
+    Shape symbols;
+    std::ranges::copy_if(above, std::back_inserter(symbols), [](const Dim& dim) { return !dim.known(); });
+    std::erase_if(above, [](const Dim& dim) { return !dim.known(); });
+    const std::int64_t numerator = product(above).size;
     const Dim denominator = product(below);
-    if (denominator.size == 1) return numerator;
-    if (!numerator.known() || !denominator.known()) return {};
-    if (denominator.size == 0 || numerator.size % denominator.size != 0) {
-      throw Error("cannot reshape " + std::to_string(numerator.size) + " elements into rows of " +
+    if (!denominator.known()) return {};
+    if (denominator.size == 0 || numerator % denominator.size != 0) {
+      if (!symbols.empty()) return {};
+      throw Error("cannot reshape " + std::to_string(numerator) + " elements into rows of " +
                   std::to_string(denominator.size));
     }
-    return Dim::of(numerator.size / denominator.size);
+    symbols.push_back(Dim::of(numerator / denominator.size));
+    return product(symbols);
   }
 };
 
@@ -113,9 +118,14 @@ class ReshapeRule {
   int inferred_ = 0;
 };
 
+void require_shape(const Call& call) {
+  if (!given(call, "shape", 1)) throw Error("shape is missing");
+}
+
 bool keep_zero(const Call& call) { return call.integer("allowzero") != 0; }
 
 void infer_reshape(InferCall& call) {
+  require_shape(call);
   const auto wanted = entries(call, "shape", 1);
   if (!wanted) return;
   const Shape* in = call.ranked(0) ? &call.shape(0) : nullptr;
@@ -125,6 +135,7 @@ void infer_reshape(InferCall& call) {
 }
 
 void eval_reshape(EvalCall& call) {
+  require_shape(call);
   const Shape in = shape_of(call.in(0));
   const Shape shape = ReshapeRule(&in, keep_zero(call)).resolve(entries_of(numbers(call, "shape", 1)));
   call.out(0, call.in(0).reshaped(sizes_of(shape)));
@@ -228,7 +239,8 @@ std::vector<std::size_t> order_of(const Call& call, std::size_t rank) {
 
 void infer_transpose(InferCall& call) {
   if (!call.ranked(0)) {
-    if (call.has_attr("perm")) call.set_shape(0, unknown_shape(call.integers("perm").size()));
+    const std::size_t rank = call.integers("perm").size();
+    if (rank > 0) call.set_shape(0, unknown_shape(rank));
     return;
   }
   Shape result;

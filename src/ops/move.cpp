@@ -74,8 +74,10 @@ Tensor transposed(const Tensor& source, std::span<const std::size_t> order) {
 
 void require_computable(std::span<const std::int64_t> dims) {
   // A zero next to a huge size has no elements but would still need a huge table.
+  const bool empty = element_count(dims) == 0;
+  const std::int64_t longest = empty ? std::int64_t{1} << 24 : Tensor::kMaxBytes / 16;
   for (const std::int64_t dim : dims) {
-    if (dim > Tensor::kMaxBytes / 16) throw Error("tensor " + to_string(dims) + " is too large");
+    if (dim > longest) throw Error("tensor " + to_string(dims) + " is too large");
   }
   if (element_count(dims) > Tensor::kMaxBytes / 16) throw Error("tensor " + to_string(dims) + " is too large");
 }

@@ -231,7 +231,7 @@ const OpDef kOps[] = {
      .summary = "p-norm of each window",
      .signature = "(X: T) -> (Y: T) where T: float",
      .attrs = "auto_pad: string = NOTSET {NOTSET, SAME_UPPER, SAME_LOWER, VALID}; kernel_shape: ints; strides: ints; "
-              "dilations: ints; pads: ints; ceil_mode: int = 0",
+              "dilations: ints; pads: ints; ceil_mode: int = 0; p: value",
      .freedom = kSumFreedom,
      .infer = infer_pool,
      .eval = eval_lp_pool},
@@ -250,6 +250,7 @@ const OpDef kOps[] = {
     {.name = "GlobalLpPool",
      .summary = "p-norm of each channel",
      .signature = "(X: T) -> (Y: T) where T: float",
+     .attrs = "p: value",
      .freedom = kSumFreedom,
      .infer = infer_global_pool,
      .eval = eval_global_lp_pool},

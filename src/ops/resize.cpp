@@ -50,6 +50,11 @@ std::optional<double> common_scale(const Shape& in, const Request& request) {
   return result;
 }
 
+Dim rounded(double size) {
+  if (!(size < 0x1p40)) throw Error("the result is too large");
+  return Dim::of(static_cast<std::int64_t>(std::floor(size + 0.5)));
+}
+
 Shape resized_shape(const Shape& in, const Request& request) {
   const std::size_t count = request.scales ? request.scales->size() : request.sizes->size();
   if (count != request.axes.size()) {
@@ -67,7 +72,7 @@ Shape resized_shape(const Shape& in, const Request& request) {
     const Entry& size = (*request.sizes)[i];
     if (size.number && *size.number < 0) throw Error("negative size");
     if (stretch) dim = size.dim;
-    else dim = common ? Dim::of(static_cast<std::int64_t>(std::floor(*common * dim.size + 0.5))) : Dim{};
+    else dim = common ? rounded(*common * static_cast<double>(dim.size)) : Dim{};
   }
   return result;
 }
@@ -86,7 +91,7 @@ std::vector<std::size_t> resized_axes(const Call& call, std::size_t rank) {
 
 // Older exporters pass an empty tensor instead of leaving an operand out.
 bool surely_empty(const InferCall& call, std::size_t i) {
-  return !call.has_input(i) || (call.ranked(i) && call.rank(i) == 1 && call.shape(i)[0].size == 0);
+  return !call.has_input(i) || (call.ranked(i) && product(call.shape(i)).size == 0);
 }
 
 void require_one(bool scales, bool sizes) {

@@ -295,7 +295,7 @@ const OpDef kOps[] = {
     {.name = "OptionalHasElement",
      .since = 15,
      .summary = "whether an optional holds something",
-     .signature = "(input?: value) -> (output: boolean)",
+     .signature = "(input?: value) -> (output: bool)",
      .infer = infer_optional_has_element,
      .eval = eval_optional_has_element},
 };

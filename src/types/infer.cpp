@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ops/op.h"
+#include "tensor/convert.h"
 #include "types/check.h"
 
 namespace finity {
@@ -39,6 +40,7 @@ class Inference {
   void infer_known_op(const Node& node, const OpDef& op);
   std::vector<Type> infer_body(BodyId id, std::span<const Type> inputs);
   void set_output(const Node& node, std::size_t i, Type inferred);
+  void set_shape_value(ValueId id, std::optional<Shape> value);
   void fold(const Node& node, const OpDef& op);
   bool foldable(const Node& node, const OpDef& op) const;
   void note(const Node& node, std::string text) { types_.notes.push_back({describe(graph_, node), std::move(text)}); }
@@ -169,7 +171,7 @@ void Inference::infer_known_op(const Node& node, const OpDef& op) {
   if (op.infer != nullptr) op.infer(call);
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     set_output(node, i, std::move(call.outs()[i]));
-    if (node.outputs[i].valid()) shape_values_[node.outputs[i].at()] = std::move(call.out_values()[i]);
+    if (node.outputs[i].valid()) set_shape_value(node.outputs[i], std::move(call.out_values()[i]));
   }
   if (foldable(node, op)) fold(node, op);
 }
@@ -185,6 +187,20 @@ void Inference::set_output(const Node& node, std::size_t i, Type inferred) {
     note(node, "output '" + graph_.value(id).name + "' is declared " + to_string(graph_, declared) +
                    " but computed as " + to_string(graph_, inferred));
   }
+}
+
+// Sizes that are all known are elements like any other: what is computed from them can be folded.
+void Inference::set_shape_value(ValueId id, std::optional<Shape> value) {
+  const Type& type = types_.of[id.at()];
+  const std::optional<Dims> dims = type.dims();
+  types_.known[id.at()].reset();  // a loop body is inferred more than once
+  if (value && std::ranges::all_of(*value, &Dim::known) && dims && is_int(type.dtype) && small(type) &&
+      element_count(*dims) == static_cast<std::int64_t>(value->size())) {
+    std::vector<std::int64_t> sizes;
+    for (const Dim& dim : *value) sizes.push_back(dim.size);
+    types_.known[id.at()] = from_elements<std::int64_t>(type.dtype, *dims, sizes);
+  }
+  shape_values_[id.at()] = std::move(value);
 }
 
 std::vector<Type> Inference::infer_body(BodyId id, std::span<const Type> inputs) {

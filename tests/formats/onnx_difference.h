@@ -124,7 +124,9 @@ class Difference {
     expect_equal(std::string(reinterpret_cast<const char*>(&a), sizeof a),
                  std::string(reinterpret_cast<const char*>(&b), sizeof b), what);
   }
-  void compare_items(const ConstantPtr& a, const ConstantPtr& b, const std::string& what) { compare_constants(a, b, what); }
+  void compare_items(const ConstantPtr& a, const ConstantPtr& b, const std::string& what) {
+    compare_constants(a, b, what);
+  }
   void compare_items(BodyId a, BodyId b, const std::string&) { compare_bodies(a, b); }
   void compare_items(const Type& a, const Type& b, const std::string& what) {
     expect_equal(to_string(a_, a), to_string(b_, b), what);

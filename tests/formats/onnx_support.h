@@ -73,11 +73,13 @@ inline Message tensor_type(int dtype, const std::vector<std::int64_t>& dims) {
   return Message().message(1, Message().integer(1, dtype).message(2, shape));
 }
 
-inline Message value_info(std::string_view name, const Message& type) { return Message().text(1, name).message(2, type); }
+inline Message value_info(std::string_view name, const Message& type) {
+  return Message().text(1, name).message(2, type);
+}
 inline Message value_info(std::string_view name) { return value_info(name, tensor_type(1, {2})); }
 
-inline Message node(std::string_view op, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
-                    std::string_view name = {}, std::string_view domain = {}) {
+inline Message node(std::string_view op, const std::vector<std::string>& inputs,
+                    const std::vector<std::string>& outputs, std::string_view name = {}, std::string_view domain = {}) {
   Message result;
   for (const std::string& input : inputs) result.text(1, input);
   for (const std::string& output : outputs) result.text(2, output);

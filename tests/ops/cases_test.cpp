@@ -1,6 +1,7 @@
 // testdata/ops/*.txt: small cases per op family, each evaluated and type-checked.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/error.h"

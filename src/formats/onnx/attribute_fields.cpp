@@ -13,9 +13,21 @@ namespace {
 constexpr int kKinds = 15;
 // Indexed by AttrKind.
 constexpr std::array<int, kKinds> kValueField = {0, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 22, 23, 14, 15};
-constexpr std::array<std::string_view, kKinds> kKindNames = {
-    "nothing", "a float",     "an int", "a string",        "a tensor",               "a graph", "floats", "ints",
-    "strings", "tensors",     "graphs", "a sparse tensor", "a list of sparse tensors", "a type",  "types"};
+constexpr std::array<std::string_view, kKinds> kKindNames = {"nothing",
+                                                             "a float",
+                                                             "an int",
+                                                             "a string",
+                                                             "a tensor",
+                                                             "a graph",
+                                                             "floats",
+                                                             "ints",
+                                                             "strings",
+                                                             "tensors",
+                                                             "graphs",
+                                                             "a sparse tensor",
+                                                             "a list of sparse tensors",
+                                                             "a type",
+                                                             "types"};
 
 std::uint32_t bit(AttrKind kind) { return std::uint32_t{1} << static_cast<unsigned>(kind); }
 
@@ -53,7 +65,8 @@ std::string holds(std::uint32_t present) {
 }
 
 bool needs_field(AttrKind kind) {
-  return kind == AttrKind::tensor || kind == AttrKind::graph || kind == AttrKind::sparse_tensor || kind == AttrKind::type;
+  return kind == AttrKind::tensor || kind == AttrKind::graph || kind == AttrKind::sparse_tensor ||
+         kind == AttrKind::type;
 }
 
 }  // namespace

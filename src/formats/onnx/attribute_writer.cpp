@@ -23,14 +23,16 @@ AttrKind kind_of_value(const T& value) {
   if constexpr (std::is_same_v<T, std::string>) return AttrKind::text;
   if constexpr (std::is_same_v<T, BodyId>) return AttrKind::graph;
   if constexpr (std::is_same_v<T, Type>) return AttrKind::type;
-  if constexpr (std::is_same_v<T, ConstantPtr>) return value && is_sparse(*value) ? AttrKind::sparse_tensor : AttrKind::tensor;
+  if constexpr (std::is_same_v<T, ConstantPtr>)
+    return value && is_sparse(*value) ? AttrKind::sparse_tensor : AttrKind::tensor;
   if constexpr (std::is_same_v<T, std::vector<float>>) return AttrKind::reals;
   if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) return AttrKind::integers;
   if constexpr (std::is_same_v<T, std::vector<std::string>>) return AttrKind::texts;
   if constexpr (std::is_same_v<T, std::vector<BodyId>>) return AttrKind::graphs;
   if constexpr (std::is_same_v<T, std::vector<Type>>) return AttrKind::types;
   if constexpr (std::is_same_v<T, std::vector<ConstantPtr>>) {
-    const bool sparse = !value.empty() && std::ranges::all_of(value, [](const ConstantPtr& c) { return c && is_sparse(*c); });
+    const bool sparse =
+        !value.empty() && std::ranges::all_of(value, [](const ConstantPtr& c) { return c && is_sparse(*c); });
     return sparse ? AttrKind::sparse_tensors : AttrKind::tensors;
   }
 }

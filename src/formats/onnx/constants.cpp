@@ -59,8 +59,10 @@ std::vector<std::int64_t> positions(const Tensor& indices, const Dims& dims) {
 }
 
 void check_sparse_shapes(const Dims& dims, const Constant& values, const Constant& indices) {
-  if (values.dims().size() != 1) throw Error("sparse values have shape " + to_string(values.dims()) + ", expected one axis");
-  if (indices.dtype() != DType::int64) throw Error("sparse indices are " + std::string(name(indices.dtype())) + ", expected int64");
+  if (values.dims().size() != 1)
+    throw Error("sparse values have shape " + to_string(values.dims()) + ", expected one axis");
+  if (indices.dtype() != DType::int64)
+    throw Error("sparse indices are " + std::string(name(indices.dtype())) + ", expected int64");
   const Dims linear = {values.dims()[0]};
   const Dims coordinates = {values.dims()[0], static_cast<std::int64_t>(dims.size())};
   if (indices.dims() != linear && indices.dims() != coordinates) {
@@ -95,7 +97,8 @@ Tensor SparseConstant::load() const {
   }
   Tensor dense(dtype(), dims());
   if (dtype() == DType::string) {
-    for (std::size_t i = 0; i < places.size(); ++i) dense.mutable_strings()[static_cast<std::size_t>(places[i])] = values.strings()[i];
+    for (std::size_t i = 0; i < places.size(); ++i)
+      dense.mutable_strings()[static_cast<std::size_t>(places[i])] = values.strings()[i];
     return dense;
   }
   const auto width = static_cast<std::size_t>(info(dtype()).memory_bytes);
@@ -139,8 +142,8 @@ ConstantPtr ConstantReader::make_external(const TensorFields& tensor) {
   if (!file) return std::make_shared<MissingExternal>(tensor.dtype, tensor.dims, std::move(ref));
   const auto size = static_cast<std::int64_t>(file->bytes().size());
   if (ref.offset > size || wanted > size - ref.offset) {
-    throw Error("external data '" + ref.location + "' has " + std::to_string(size) + " bytes, " + std::to_string(wanted) +
-                " expected at offset " + std::to_string(ref.offset));
+    throw Error("external data '" + ref.location + "' has " + std::to_string(size) + " bytes, " +
+                std::to_string(wanted) + " expected at offset " + std::to_string(ref.offset));
   }
   const Bytes bytes = file->bytes().subspan(static_cast<std::size_t>(ref.offset), static_cast<std::size_t>(wanted));
   return std::make_shared<PlainConstant>(tensor.dtype, tensor.dims, bytes, file);

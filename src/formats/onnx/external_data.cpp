@@ -83,9 +83,10 @@ void ExternalFiles::report_missing(const std::string& where, std::vector<Note>& 
     tensors += entry.missed;
   }
   if (files == 0) return;
-  notes.push_back({where, (files == 1 ? "external data file " : std::to_string(files) + " external data files ") + names +
-                              (files == 1 ? " is missing: " : " are missing: ") +
-                              (tensors == 1 ? "1 tensor is unknown" : std::to_string(tensors) + " tensors are unknown")});
+  notes.push_back(
+      {where, (files == 1 ? "external data file " : std::to_string(files) + " external data files ") + names +
+                  (files == 1 ? " is missing: " : " are missing: ") +
+                  (tensors == 1 ? "1 tensor is unknown" : std::to_string(tensors) + " tensors are unknown")});
 }
 
 }  // namespace finity::onnx

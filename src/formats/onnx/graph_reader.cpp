@@ -39,7 +39,8 @@ void add_context(Error& error, const std::string& context) {
 }
 
 Level::Level(int& count) : count_(count) {
-  if (count_ >= kMaxNesting) throw Error("graphs and function calls are nested more than " + std::to_string(kMaxNesting) + " deep");
+  if (count_ >= kMaxNesting)
+    throw Error("graphs and function calls are nested more than " + std::to_string(kMaxNesting) + " deep");
   ++count_;
 }
 
@@ -124,7 +125,8 @@ void GraphReader::add_constants(const std::vector<Bytes>& tensors, bool sparse, 
       add_constant(std::move(constant), name, scope);
     } catch (Error& error) {
       const auto place = static_cast<std::size_t>(tensor.data() - file_);
-      add_context(error, name.empty() ? "initializer at byte " + std::to_string(place) : "initializer '" + std::string(name) + "'");
+      add_context(error, name.empty() ? "initializer at byte " + std::to_string(place)
+                                      : "initializer '" + std::string(name) + "'");
       throw;
     }
   }

@@ -71,7 +71,8 @@ void GraphReader::bind_inputs(const Frame& frame, Scope& inner) {
   for (std::size_t i = 0; i < frame.function.inputs.size(); ++i) {
     const ValueId actual = i < frame.call.inputs.size() ? resolve(frame.call.inputs[i], frame.caller) : ValueId{};
     const auto [place, fresh] = inner.names.insert(frame.function.inputs[i]);
-    if (!fresh) throw Error(name_of(frame.function) + " has two inputs '" + std::string(frame.function.inputs[i]) + "'");
+    if (!fresh)
+      throw Error(name_of(frame.function) + " has two inputs '" + std::string(frame.function.inputs[i]) + "'");
     *place = actual;
   }
 }
@@ -91,7 +92,8 @@ void GraphReader::connect_outputs(const Frame& frame, Scope& inner) {
     if (frame.call.outputs[i].empty()) continue;
     const ValueId* source = inner.names.find(frame.function.outputs[i]);
     if (source == nullptr || !source->valid()) {
-      throw Error(name_of(frame.function) + " does not produce its output '" + std::string(frame.function.outputs[i]) + "'");
+      throw Error(name_of(frame.function) + " does not produce its output '" + std::string(frame.function.outputs[i]) +
+                  "'");
     }
     const ValueId target = *frame.caller.names.find(frame.call.outputs[i]);
     if (*source != target) add_identity(frame, *source, target, inner);
@@ -101,7 +103,8 @@ void GraphReader::connect_outputs(const Frame& frame, Scope& inner) {
 void GraphReader::add_identity(const Frame& frame, ValueId from, ValueId to, Scope& inner) {
   const NodeFields identity{.op_type = "Identity"};
   const Meaning& meaning = ops_.find(*inner.ops, identity);
-  if (meaning.function != nullptr) throw Error(name_of(frame.function) + " returns an input, and Identity is redefined");
+  if (meaning.function != nullptr)
+    throw Error(name_of(frame.function) + " returns an input, and Identity is redefined");
   Node node;
   node.op = meaning.op;
   node.op_type = meaning.op_type;
@@ -116,7 +119,8 @@ void GraphReader::add_identity(const Frame& frame, ValueId from, ValueId to, Sco
 
 // The value the enclosing call gives to one of its function's attributes; else the function's default; else nothing.
 std::optional<Attr> GraphReader::read_reference(std::string_view name, Scope& scope) {
-  if (scope.frame == nullptr) throw Error("refers to attribute '" + std::string(name) + "' of a function, outside of functions");
+  if (scope.frame == nullptr)
+    throw Error("refers to attribute '" + std::string(name) + "' of a function, outside of functions");
   const Frame& frame = *scope.frame;
   for (const auto& [argument, message] : frame.arguments) {
     if (argument != name) continue;
@@ -133,7 +137,8 @@ std::optional<Attr> GraphReader::read_reference(std::string_view name, Scope& sc
 void GraphReader::charge(std::size_t nodes) {
   if (inlining_ == 0) return;
   spent_ += nodes;
-  if (spent_ > budget_) throw Error("inlining the model's functions gives more than " + std::to_string(budget_) + " nodes");
+  if (spent_ > budget_)
+    throw Error("inlining the model's functions gives more than " + std::to_string(budget_) + " nodes");
 }
 
 }  // namespace finity::onnx

@@ -28,9 +28,9 @@ class Losses {
   bool any() const { return seen_.any(); }
   std::string text() const {
     static constexpr std::array<std::string_view, 9> kNames = {
-        "training_info",         "quantization_annotation", "device configurations",
-        "descriptions of values", "descriptions of tensors",  "descriptions of attributes",
-        "denotations of types",  "opaque types",            "fields of a newer ONNX"};
+        "training_info",           "quantization_annotation",    "device configurations", "descriptions of values",
+        "descriptions of tensors", "descriptions of attributes", "denotations of types",  "opaque types",
+        "fields of a newer ONNX"};
     std::string text;
     for (std::size_t i = 0; i < kNames.size(); ++i) {
       if (seen_.test(i)) text += (text.empty() ? "" : ", ") + std::string(kNames[i]);

@@ -118,7 +118,8 @@ void scan_node(Bytes message, const std::byte* file, Losses& losses, NodeFields&
       default: losses.add(Loss::unknown_fields);
     }
   }
-  if (node.op_type.empty()) throw Error("byte " + std::to_string(node.offset) + ": node '" + std::string(node.name) + "' has no op_type");
+  if (node.op_type.empty())
+    throw Error("byte " + std::to_string(node.offset) + ": node '" + std::string(node.name) + "' has no op_type");
 }
 
 ValueInfoFields scan_value_info(Bytes message, const std::byte* file) {

@@ -56,14 +56,16 @@ void GraphReader::add_node(const NodeFields& fields, const Meaning& meaning, std
   for (const std::string_view name : fields.inputs) node.inputs.push_back(resolve(name, scope));
   node.outputs.reserve(fields.outputs.size());
   std::size_t named = 0;
-  for (const std::string_view name : fields.outputs) node.outputs.push_back(name.empty() ? ValueId{} : outputs[named++]);
+  for (const std::string_view name : fields.outputs)
+    node.outputs.push_back(name.empty() ? ValueId{} : outputs[named++]);
   locate_node(fields, scope, node);
   for (const Bytes attribute : fields.attributes) read_attribute(attribute, scope, node.attrs);
   builder_.add_node(std::move(node));
 }
 
 void GraphReader::locate_node(const NodeFields& fields, const Scope& scope, Node& node) {
-  if (scope.frame != nullptr && scope.frame->transparent) return locate_node(scope.frame->call, scope.frame->caller, node);
+  if (scope.frame != nullptr && scope.frame->transparent)
+    return locate_node(scope.frame->call, scope.frame->caller, node);
   node.name = fields.name;
   if (scope.frame != nullptr && !fields.name.empty()) node.name = scope.frame->prefix + "/" + node.name;
   charge_bytes(node.name.size());

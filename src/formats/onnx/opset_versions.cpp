@@ -30,7 +30,9 @@ int ir_of_type(const Type& type) {
   return std::max({late ? 8 : 1, ir_of_dtype(type.dtype), element});
 }
 
-int ir_of_constant(const Constant& constant) { return std::max(constant.sparse() ? 6 : 1, ir_of_dtype(constant.dtype())); }
+int ir_of_constant(const Constant& constant) {
+  return std::max(constant.sparse() ? 6 : 1, ir_of_dtype(constant.dtype()));
+}
 
 int ir_of_attr(const Attr& attr) {
   int ir = 1;

@@ -132,7 +132,8 @@ Tensor decode_strings(const Dims& dims, Bytes message) {
     if (cursor.field() == static_cast<int>(DataField::strings)) strings.emplace_back(cursor.text());
   }
   const std::int64_t wanted = element_count(dims);
-  if (static_cast<std::int64_t>(strings.size()) != wanted) throw wrong_count(DType::string, dims, strings.size(), wanted);
+  if (static_cast<std::int64_t>(strings.size()) != wanted)
+    throw wrong_count(DType::string, dims, strings.size(), wanted);
   return Tensor::of_strings(dims, std::move(strings));
 }
 

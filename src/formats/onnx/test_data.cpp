@@ -17,7 +17,8 @@ struct NamedDatum {
   Datum datum;
 };
 
-std::optional<NamedDatum> read_one(const std::string& directory, const std::string& stem, std::size_t i, Type::Kind kind) {
+std::optional<NamedDatum> read_one(const std::string& directory, const std::string& stem, std::size_t i,
+                                   Type::Kind kind) {
   const std::string path = directory + "/" + stem + "_" + std::to_string(i) + ".pb";
   if (!std::filesystem::exists(path)) return std::nullopt;
   NamedDatum result;
@@ -28,6 +29,13 @@ std::optional<NamedDatum> read_one(const std::string& directory, const std::stri
     throw;
   }
   return result;
+}
+
+// numpy has no bfloat16, so ONNX's own files hold such tensors as uint16: the declared type says what the bits are.
+Datum as_declared(Datum datum, const Type& declared) {
+  const Tensor* bits = datum.tensor();
+  if (bits == nullptr || bits->dtype() != DType::uint16 || declared.dtype != DType::bfloat16) return datum;
+  return Tensor::of<std::uint16_t>(DType::bfloat16, bits->dims(), bits->data<std::uint16_t>());
 }
 
 // Files number only the inputs that need a value.
@@ -59,7 +67,7 @@ TestData read_test_data(const std::string& directory, const Graph& graph) {
     // A default value may be replaced by name.
     ValueId target = matching(graph, graph.main().inputs, read->name, graph.main().inputs.size());
     if (!target.valid()) target = matching(graph, inputs, read->name, i);
-    if (target.valid()) data.inputs[graph.value(target).name] = read->datum;
+    if (target.valid()) data.inputs[graph.value(target).name] = as_declared(read->datum, graph.value(target).type);
   }
   const std::vector<ValueId>& outputs = graph.main().outputs;
   data.outputs.resize(outputs.size());
@@ -68,7 +76,7 @@ TestData read_test_data(const std::string& directory, const Graph& graph) {
     if (!read) continue;
     const ValueId target = matching(graph, outputs, read->name, i);
     const auto place = std::ranges::find(outputs, target) - outputs.begin();
-    data.outputs[static_cast<std::size_t>(place)] = read->datum;
+    data.outputs[static_cast<std::size_t>(place)] = as_declared(read->datum, graph.value(target).type);
   }
   return data;
 }

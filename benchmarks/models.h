@@ -1,0 +1,14 @@
+// Models made for measuring.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace finity {
+
+// A chain of small elementwise nodes with a parameter each, as an exporter would name them.
+std::string chain_model(std::int64_t nodes);
+// One MatMul whose weights take about this many bytes.
+std::string heavy_model(std::int64_t weight_bytes);
+
+}  // namespace finity

@@ -1,0 +1,110 @@
+// testdata/cli/*.txt: a command line, its output and its exit code. Commands run in
+// the repository's root. FINITY_UPDATE=1 rewrites the expectations.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/atomic_file.h"
+#include "support/support.h"
+
+namespace finity {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Finished {
+  std::string output;  // both streams
+  int exit_code = -1;
+};
+
+Finished run(const std::string& arguments) {
+  const std::string command = "cd '" FINITY_ROOT "' && '" FINITY_PROGRAM "' " + arguments + " 2>&1";
+  std::FILE* pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return {};
+  Finished result;
+  std::array<char, 4096> buffer{};
+  for (std::size_t count = 0; (count = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) {
+    result.output.append(buffer.data(), count);
+  }
+  const int status = pclose(pipe);
+  result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return result;
+}
+
+class CliGolden : public testing::TestWithParam<std::string> {};
+
+// First line "$ finity ARGUMENTS", then the output, then "exit CODE".
+TEST_P(CliGolden, Matches) {
+  const std::string path = FINITY_TESTDATA "/cli/" + GetParam() + ".txt";
+  const std::string golden = read_text_file(path);
+  const std::string start = "$ finity ";
+  ASSERT_TRUE(golden.starts_with(start)) << path;
+  const std::string arguments = golden.substr(start.size(), golden.find('\n') - start.size());
+  const Finished finished = run(arguments);
+  const std::string actual = start + arguments + "\n" + finished.output + "exit " + std::to_string(finished.exit_code) + "\n";
+  if (std::getenv("FINITY_UPDATE") != nullptr) write_file_atomically(path, actual);
+  else EXPECT_EQ(actual, golden) << path;
+}
+
+std::vector<std::string> goldens() {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(FINITY_TESTDATA "/cli")) names.push_back(entry.path().stem());
+  std::ranges::sort(names);
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Commands, CliGolden, testing::ValuesIn(goldens()), [](const auto& info) { return info.param; });
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() : path_(fs::temp_directory_path() / ("finity-cli-" + std::to_string(getpid()))) { fs::create_directories(path_); }
+  ~TemporaryFolder() { fs::remove_all(path_); }
+  std::string file(const std::string& name) const { return (path_ / name).string(); }
+
+ private:
+  fs::path path_;
+};
+
+TEST(Cli, ConvertsBothWays) {
+  const TemporaryFolder folder;
+  const std::string model = folder.file("model.onnx");
+  const std::string again = folder.file("again.txt");
+  ASSERT_EQ(run("convert examples/dynamic_classifier.txt -o " + model).exit_code, 0);
+  ASSERT_EQ(run("convert " + model + " -o " + again).exit_code, 0);
+  EXPECT_EQ(run("inspect --dump " + again).output, run("inspect --dump examples/dynamic_classifier.txt").output);
+  EXPECT_EQ(run("convert examples/dynamic_classifier.txt -o " + folder.file("model.pb")).exit_code, 2);
+}
+
+TEST(Cli, OutputsCanBeReadBackAndCompared) {
+  const TemporaryFolder folder;
+  const std::string arrays = folder.file("out.npz");
+  ASSERT_EQ(run("run examples/stable_softmax.txt -o " + arrays).exit_code, 0);
+  const Finished same = run("run examples/stable_softmax.txt --data " + arrays + " --compare");
+  EXPECT_EQ(same.exit_code, 0) << same.output;
+  EXPECT_NE(same.output.find("identical"), std::string::npos) << same.output;
+  const Finished different = run("run examples/naive_softmax.txt --data " + arrays + " --compare");
+  EXPECT_EQ(different.exit_code, 1) << different.output;
+}
+
+TEST(Cli, BadFilesGiveOneLineAndExitTwo) {
+  const TemporaryFolder folder;
+  write_file_atomically(folder.file("empty.onnx"), "");
+  write_file_atomically(folder.file("noise.onnx"), "\xff\xfe not a model at all");
+  write_file_atomically(folder.file("cut.onnx"), std::string("\x08\x08\x3a\x7f\x0a", 5));
+  for (const std::string& name : {folder.file("empty.onnx"), folder.file("noise.onnx"), folder.file("cut.onnx"), folder.file("missing.onnx"), folder.file("")}) {
+    for (const char* command : {"inspect", "run"}) {
+      const Finished finished = run(std::string(command) + " " + name);
+      EXPECT_EQ(finished.exit_code, 2) << name;
+      EXPECT_EQ(std::ranges::count(finished.output, '\n'), 1) << finished.output;
+      EXPECT_NE(finished.output.find(name), std::string::npos) << finished.output;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace finity
