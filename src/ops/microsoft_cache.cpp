@@ -103,6 +103,11 @@ class GroupQuery {
  public:
   explicit GroupQuery(EvalCall& call) : call_(call) {
     split_operands();
+    for (const Heads<A>* heads : {&key_, &value_}) {
+      if (heads->batch != query_.batch || heads->length != query_.length || heads->size != query_.size) {
+        throw Error("query, key and value do not fit together");
+      }
+    }
     read_lengths();
     if (call.integer("do_rotary") != 0) rotate();
     key_ = cached(call.has_input(3) ? &call.in(3) : nullptr, key_);
