@@ -56,6 +56,7 @@ constexpr std::span<const OpDef> (*kFamilies[])() = {
     microsoft_ops,
     microsoft_norm_ops,
     microsoft_linear_ops,
+    microsoft_block_ops,
     microsoft_attention_ops,
     microsoft_cache_ops,
     flow_ops,

@@ -46,6 +46,7 @@ std::span<const OpDef> attention_ops();
 std::span<const OpDef> microsoft_ops();
 std::span<const OpDef> microsoft_norm_ops();
 std::span<const OpDef> microsoft_linear_ops();
+std::span<const OpDef> microsoft_block_ops();
 std::span<const OpDef> microsoft_attention_ops();
 std::span<const OpDef> microsoft_cache_ops();
 std::span<const OpDef> flow_ops();

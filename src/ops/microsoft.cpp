@@ -187,6 +187,45 @@ void eval_reduce_sum_integer(EvalCall& call) {
   out_first(call, eval_other(call, {"ReduceSum", 11}, call.node().attrs, {Datum(wide)}));
 }
 
+void infer_embedding(InferCall& call) {
+  if (!call.ranked(0) || !call.ranked(1)) return;
+  require_rank(call, 0, 2);
+  Shape shape = call.shape(1);
+  shape.push_back(call.shape(0)[1]);
+  call.set_shape(0, std::move(shape));
+}
+void eval_embedding(EvalCall& call) {
+  require_rank(call.in(0), "weight", 2);
+  out_first(call, eval_other(call, {"Gather", 13}, {}, {call.datum(0), call.datum(1)}));
+}
+
+// The training form of the loss: ignore_index is an input.
+void eval_loss(EvalCall& call) {
+  Attrs attrs;
+  attrs.set("reduction", call.text("reduction"));
+  if (call.has_input(3)) {
+    if (call.in(3).size() != 1) throw Error("ignore_index has shape " + to_string(call.in(3).dims()));
+    attrs.set("ignore_index", element_as_int(call.in(3), 0));
+  }
+  out_first(call, eval_other(call, {"SoftmaxCrossEntropyLoss", 13}, std::move(attrs),
+                             {call.datum(0), call.datum(1), call.datum(2)}, 2));
+}
+void infer_loss(InferCall& call) {
+  if (call.ranked(0)) call.set_shape(1, call.shape(0));
+  if (call.text("reduction") != "none") call.set_shape(0, {});
+  else if (call.ranked(1)) call.set_shape(0, call.shape(1));
+}
+
+void eval_scale(EvalCall& call) {
+  if (call.in(1).size() != 1) throw Error("scale has shape " + to_string(call.in(1).dims()));
+  const double scale = element_as_double(call.in(1), 0);
+  const bool down = call.integer("scale_down") != 0;
+  call.out(0, map_unary(call.in(0), call.in(0).dtype(), [=](auto element) {
+             const auto x = static_cast<double>(element);
+             return down ? x / scale : x * scale;
+           }));
+}
+
 // ---- RelativePositionBias --------------------------------------------------------------
 
 struct Buckets {
@@ -367,6 +406,29 @@ const OpDef kOps[] = {
      .attrs = "axes: ints; keepdims: int = 1",
      .infer = infer_reduce_sum_integer,
      .eval = eval_reduce_sum_integer},
+    {.name = "TorchEmbedding",
+     .domain = kMicrosoft,
+     .summary = "rows of a table",
+     .signature =
+         "(weight: T, indices: int64, padding_idx?: int64, scale_grad_by_freq?: bool) -> (Y: T) where T: number",
+     .infer = infer_embedding,
+     .eval = eval_embedding},
+    {.name = "SoftmaxCrossEntropyLossInternal",
+     .domain = kMicrosoft,
+     .summary = "cross entropy of softmax(scores) and labels, and the logarithms of the probabilities",
+     .signature = "(scores: T, labels: I, weights?: T, ignore_index?: int64) -> (output: T, log_prob: T) "
+                  "where T: float, I: int32 | int64",
+     .attrs = "reduction: string = mean {none, sum, mean}; output_type: int",
+     .infer = infer_loss,
+     .eval = eval_loss},
+    {.name = "Scale",
+     .domain = kMicrosoft,
+     .summary = "x times, or divided by, a number",
+     .signature = "(input: T, scale: S) -> (output: T) where T: float, S: float | int32 | int64",
+     .attrs = "scale_down: int = 0",
+     .freedom = kOnce,
+     .infer = infer_same_shape,
+     .eval = eval_scale},
     {.name = "RelativePositionBias",
      .domain = kMicrosoft,
      .summary = "T5's bias per head for the distance of a key from a query",

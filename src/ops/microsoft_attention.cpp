@@ -1,5 +1,6 @@
 // ONNX Runtime's attention with merged projection weights (Attention) and with
 // separate or packed queries, keys and values (MultiHeadAttention).
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -89,7 +90,10 @@ ProjectedWidths projected_widths(const Call& call, const Dim& columns) {
   const std::vector<std::int64_t> given = call.integers("qkv_hidden_sizes");
   if (given.empty()) return {quotient(columns, 3), quotient(columns, 3)};
   if (given.size() != 3 || given[0] != given[1]) throw Error("attribute 'qkv_hidden_sizes' is not of the form q, q, v");
-  if (given[0] <= 0 || given[2] <= 0) throw Error("attribute 'qkv_hidden_sizes' has sizes below 1");
+  constexpr std::int64_t kMost = std::int64_t{1} << 40;  // sums of a few stay far from overflow
+  if (given[0] <= 0 || given[2] <= 0 || std::max(given[0], given[2]) > kMost) {
+    throw Error("attribute 'qkv_hidden_sizes' has sizes that are not possible");
+  }
   return {Dim::of(given[0]), Dim::of(given[2])};
 }
 

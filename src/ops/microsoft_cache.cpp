@@ -66,10 +66,17 @@ void refuse_unmodelled(const Call& call) {
   if (call.has_input(14) || call.has_input(15)) throw Unsupported("normalisation of queries and keys");
 }
 
+// Small enough that sums and products of a few stay far from overflow.
+std::int64_t head_count(const Call& call, std::string_view name) {
+  const std::int64_t count = call.integer(name);
+  if (count < 1 || count > 1 << 20) throw Error("attribute '" + std::string(name) + "' is " + std::to_string(count));
+  return count;
+}
+
 // The width of a head when the queries alone, or queries, keys and values together, are `width` wide.
 Dim head_size(const Call& call, const Dim& width, bool packed) {
-  const std::int64_t heads = call.integer("num_heads") + (packed ? 2 * call.integer("kv_num_heads") : 0);
-  return width.known() && heads > 0 ? Dim::of(width.size / heads) : Dim{};
+  const std::int64_t heads = head_count(call, "num_heads") + (packed ? 2 * head_count(call, "kv_num_heads") : 0);
+  return width.known() ? Dim::of(width.size / heads) : Dim{};
 }
 
 void infer_group_query(InferCall& call) {
@@ -78,7 +85,7 @@ void infer_group_query(InferCall& call) {
   const Shape& query = call.shape(0);
   const bool packed = !call.has_input(1);
   const Dim size = head_size(call, query[2], packed);
-  const Dim heads = Dim::of(call.integer("num_heads"));
+  const Dim heads = Dim::of(head_count(call, "num_heads"));
   call.set_shape(0, {query[0], query[1], packed ? product(std::vector<Dim>{heads, size}) : query[2]});
   // The cache grows to the total length unless it is already longer.
   Dim length;
@@ -87,7 +94,7 @@ void infer_group_query(InferCall& call) {
   if (total && total->size() == 1 && (!cached || (call.ranked(3) && call.rank(3) == 4 && call.shape(3)[2].known()))) {
     length = Dim::of(std::max(total->front(), cached ? call.shape(3)[2].size : 0));
   }
-  const Shape cache{query[0], Dim::of(call.integer("kv_num_heads")), length, size};
+  const Shape cache{query[0], Dim::of(head_count(call, "kv_num_heads")), length, size};
   for (const std::size_t output : {1, 2}) call.set_shape(output, cache);
 }
 
@@ -96,6 +103,11 @@ class GroupQuery {
  public:
   explicit GroupQuery(EvalCall& call) : call_(call) {
     split_operands();
+    for (const Heads<A>* heads : {&key_, &value_}) {
+      if (heads->batch != query_.batch || heads->length != query_.length || heads->size != query_.size) {
+        throw Error("query, key and value do not fit together");
+      }
+    }
     read_lengths();
     if (call.integer("do_rotary") != 0) rotate();
     key_ = cached(call.has_input(3) ? &call.in(3) : nullptr, key_);
@@ -121,10 +133,9 @@ class GroupQuery {
   std::int64_t batch_past(std::int64_t b) const { return first_prompt_ ? 0 : batch_total(b) - query_.length; }
 
   void split_operands() {
-    const std::int64_t heads = call_.integer("num_heads"), shared = call_.integer("kv_num_heads");
+    const std::int64_t heads = head_count(call_, "num_heads"), shared = head_count(call_, "kv_num_heads");
     if (call_.has_input(1) != call_.has_input(2)) throw Error("key and value must be given together");
     require_rank(call_.in(0), "query", 3);
-    if (heads <= 0 || shared <= 0) throw Error("the numbers of heads are not positive");
     if (call_.has_input(1)) {
       query_ = heads_of<A>(call_.in(0), heads, "query");
       key_ = heads_of<A>(call_.in(1), shared, "key");
@@ -150,6 +161,10 @@ class GroupQuery {
     if (call_.in(6).size() != 1) throw Error("total_sequence_length is not one number");
     total_ = element_as_int(call_.in(6), 0);
     first_prompt_ = total_ == query_.length;
+    const std::int64_t past = call_.has_input(3) && call_.in(3).rank() == 4 ? call_.in(3).dim(2) : 0;
+    if (total_ > past + query_.length) {
+      throw Error("total_sequence_length is " + std::to_string(total_) + ", more than past and new tokens");
+    }
     totals_ = elements<std::int64_t>(call_.in(5));
     if (static_cast<std::int64_t>(totals_.size()) != query_.batch) throw Error("seqlens_k has not one entry per batch");
     for (std::int64_t& length : totals_) {

@@ -1,5 +1,4 @@
-// ONNX Runtime's matrix products and convolutions with something fused to them,
-// and products with block-wise quantised weights.
+// ONNX Runtime's matrix products and convolutions with something fused to them.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -174,120 +173,6 @@ void eval_inverse(EvalCall& call) {
   call.out(0, from_elements(x.dtype(), x.dims(), inverses));
 }
 
-// ---- MatMulNBits ---------------------------------------------------------------------
-
-struct BlockLayout {
-  std::int64_t n = 0, k = 0, bits = 0, block = 0, blocks = 0;
-
-  explicit BlockLayout(const Call& call)
-      : n(call.integer("N")), k(call.integer("K")), bits(call.integer("bits")), block(call.integer("block_size")) {
-    if (n < 0 || k < 0) throw Error("attributes 'N' and 'K' are sizes");
-    if (bits != 2 && bits != 4 && bits != 8) throw Unsupported("weights of " + std::to_string(bits) + " bits");
-    if (block < 16 || (block & (block - 1)) != 0) throw Error("attribute 'block_size' is " + std::to_string(block));
-    blocks = (k + block - 1) / block;
-  }
-};
-
-// Number `index` of a row of packed bytes, low bits first.
-std::int64_t unpacked(const std::uint8_t* row, std::int64_t index, std::int64_t bits) {
-  const std::int64_t per_byte = 8 / bits;
-  return (row[index / per_byte] >> (bits * (index % per_byte))) & ((1 << bits) - 1);
-}
-
-void require_size(const Tensor& tensor, std::string_view name, std::int64_t size) {
-  if (tensor.size() == size) return;
-  throw Error(std::string(name) + " has shape " + to_string(tensor.dims()) + ", expected " + std::to_string(size) +
-              " elements");
-}
-
-// One per block of each row.
-std::vector<double> block_zero_points(const EvalCall& call, const BlockLayout& layout) {
-  const auto count = static_cast<std::size_t>(layout.n * layout.blocks);
-  if (!call.has_input(3)) return std::vector<double>(count, static_cast<double>(1 << (layout.bits - 1)));
-  const Tensor& given = call.in(3);
-  if (given.dtype() != DType::uint8) {
-    require_size(given, "zero_points", layout.n * layout.blocks);
-    return elements<double>(given);
-  }
-  const std::int64_t row_bytes = (layout.blocks * layout.bits + 7) / 8;
-  require_size(given, "zero_points", layout.n * row_bytes);
-  std::vector<double> result;
-  for (std::int64_t row = 0; row < layout.n; ++row) {
-    for (std::int64_t b = 0; b < layout.blocks; ++b) {
-      const std::uint8_t* bytes = given.data<std::uint8_t>().data() + row * row_bytes;
-      result.push_back(static_cast<double>(unpacked(bytes, b, layout.bits)));
-    }
-  }
-  return result;
-}
-
-// The block whose scale an input feature has: its own, or the one g_idx names.
-std::vector<std::int64_t> feature_blocks(const EvalCall& call, const BlockLayout& layout) {
-  std::vector<std::int64_t> result;
-  for (std::int64_t i = 0; i < layout.k; ++i) result.push_back(i / layout.block);
-  if (!call.has_input(4)) return result;
-  const std::vector<std::int64_t> given = elements<std::int64_t>(call.in(4));
-  if (given.size() < result.size()) throw Error("g_idx has fewer elements than K");
-  for (std::size_t i = 0; i < result.size(); ++i) {
-    if (given[i] < 0 || given[i] >= layout.blocks) throw Error("g_idx names block " + std::to_string(given[i]));
-    result[i] = given[i];
-  }
-  return result;
-}
-
-// The weights as a matrix [K, N] of floats.
-std::vector<float> dequantized(const EvalCall& call, const BlockLayout& layout) {
-  const std::int64_t blob = layout.block * layout.bits / 8;
-  require_size(call.in(1), "B", layout.n * layout.blocks * blob);
-  require_size(call.in(2), "scales", layout.n * layout.blocks);
-  const std::vector<double> scales = elements<double>(call.in(2));
-  const std::vector<double> zeros = block_zero_points(call, layout);
-  const std::vector<std::int64_t> blocks = feature_blocks(call, layout);
-  const std::span<const std::uint8_t> bytes = call.in(1).data<std::uint8_t>();
-  std::vector<float> result(result_count(Dims{layout.k, layout.n}));
-  for (std::int64_t row = 0; row < layout.n; ++row) {
-    const std::uint8_t* packed = bytes.data() + row * layout.blocks * blob;
-    for (std::int64_t i = 0; i < layout.k; ++i) {
-      const auto at = static_cast<std::size_t>(row * layout.blocks + blocks[static_cast<std::size_t>(i)]);
-      const double level = static_cast<double>(unpacked(packed, i, layout.bits)) - zeros[at];
-      result[static_cast<std::size_t>(i * layout.n + row)] = static_cast<float>(level * scales[at]);
-    }
-  }
-  return result;
-}
-
-void infer_matmul_nbits(InferCall& call) {
-  if (!call.ranked(0)) return;
-  require_min_rank(call, 0, 1);
-  Shape shape = call.shape(0);
-  if (shape.back().known() && shape.back().size != call.integer("K")) {
-    throw Error("the last dimension of A is " + std::to_string(shape.back().size) + ", attribute 'K' is " +
-                std::to_string(call.integer("K")));
-  }
-  shape.back() = Dim::of(call.integer("N"));
-  call.set_shape(0, std::move(shape));
-}
-
-void eval_matmul_nbits(EvalCall& call) {
-  const BlockLayout layout(call);
-  if (call.integer("weight_prepacked") != 0) throw Unsupported("prepacked weights");
-  const Tensor& a = call.in(0);
-  if (a.rank() == 0 || a.dims().back() != layout.k) throw Error("A has shape " + to_string(a.dims()));
-  Dims dims = a.dims();
-  dims.back() = layout.n;
-  const std::vector<float> left = elements<float>(a);
-  const std::vector<float> right = dequantized(call, layout);
-  std::vector<float> product(result_count(dims));
-  const std::int64_t rows = element_count(std::span(dims).first(dims.size() - 1));
-  add_product(product.data(), left.data(), right.data(), rows, layout.k, layout.n);
-  if (call.has_input(5)) {
-    require_size(call.in(5), "bias", layout.n);
-    const std::vector<float> bias = elements<float>(call.in(5));
-    for (std::size_t i = 0; i < product.size(); ++i) product[i] += bias[i % bias.size()];
-  }
-  call.out(0, from_elements<float>(a.dtype(), std::move(dims), product));
-}
-
 constexpr std::string_view kMatMulAttrs =
     "alpha: float = 1; transA: int = 0; transB: int = 0; transBatchA: int = 0; transBatchB: int = 0";
 constexpr std::string_view kFusedFreedom = "all in float32 (float64 for float64), rounded once";
@@ -335,16 +220,6 @@ const OpDef kOps[] = {
      .freedom = "elimination with partial pivoting in float64, rounded once",
      .infer = infer_same_shape,
      .eval = eval_inverse},
-    {.name = "MatMulNBits",
-     .domain = kMicrosoft,
-     .summary = "product with a weight matrix of 2, 4 or 8 bits that has one scale per block",
-     .signature = "(A: T, B: uint8, scales: T, zero_points?: Z, g_idx?: int32, bias?: T) -> (Y: T) "
-                  "where T: float, Z: float | uint8",
-     .attrs = "K: int; N: int; accuracy_level: int = 0; bits: int = 4; block_size: int; weight_prepacked: int = 0",
-     .freedom = "weights are dequantised to float32 and A is not quantised, whatever accuracy_level allows; products "
-                "are added in index order in float32 and rounded once",
-     .infer = infer_matmul_nbits,
-     .eval = eval_matmul_nbits},
 };
 
 }  // namespace
