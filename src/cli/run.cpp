@@ -121,7 +121,8 @@ void write_outputs(const std::string& path, const Graph& graph, const std::vecto
 }
 
 // True when every expected output was met.
-bool print_comparison(const Graph& graph, const std::vector<Datum>& outputs, const TestData& data, const Tolerance& tolerance) {
+bool print_comparison(const Graph& graph, const std::vector<Datum>& outputs, const TestData& data,
+                      const Tolerance& tolerance) {
   bool good = true;
   std::size_t compared = 0;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -138,7 +139,9 @@ bool print_comparison(const Graph& graph, const std::vector<Datum>& outputs, con
       continue;
     }
     std::printf("compare %s: %s, largest difference %s absolute, %s relative", name.c_str(),
-                result.identical ? "identical" : result.within ? "within tolerance" : "DIFFERENT",
+                result.identical ? "identical"
+                : result.within  ? "within tolerance"
+                                 : "DIFFERENT",
                 short_number(result.largest_absolute).c_str(), short_number(result.largest_relative).c_str());
     if (result.beyond > 0) std::printf(", %s elements beyond the tolerance", with_thousands(result.beyond).c_str());
     std::printf("\n");
@@ -183,14 +186,17 @@ void add_run(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("run", "Evaluate a model with the reference evaluation");
   auto options = std::make_shared<Options>();
   command->add_option("model", options->model, "ONNX or text file")->required();
-  command->add_option("--data", options->data, "test_data_set folder, a folder of them, or an .npz file with named arrays");
+  command->add_option("--data", options->data,
+                      "test_data_set folder, a folder of them, or an .npz file with named arrays");
   command->add_option("--shape", options->shapes, "Bind dimensions: x:1,3,224,224 or batch=1 (repeatable)");
   command->add_option("--seed", options->seed, "For drawn inputs and random ops (default 0)");
   command->add_option("-o,--output", options->output, "Write the outputs to this .npz file");
-  command->add_flag("--compare", options->compare, "Compare with the expected outputs in the data; exit 1 when they differ");
+  command->add_flag("--compare", options->compare,
+                    "Compare with the expected outputs in the data; exit 1 when they differ");
   command->add_option("--rtol", options->tolerance.relative, "Relative tolerance of --compare (default 1e-3)");
   command->add_option("--atol", options->tolerance.absolute, "Absolute tolerance of --compare (default 1e-7)");
-  command->add_flag("--trace", options->trace, "Print the range and the first non-finite element of every node's outputs");
+  command->add_flag("--trace", options->trace,
+                    "Print the range and the first non-finite element of every node's outputs");
   command->callback([options, &exit_code] { exit_code = run(*options); });
 }
 
