@@ -44,8 +44,8 @@ void print_header(const Graph& graph) {
   }
   std::printf("%s: IR version %lld, opset %s", info.file.c_str(), static_cast<long long>(info.ir_version),
               opsets.c_str());
-  if (!info.producer_name.empty())
-    std::printf(", made by %s %s", info.producer_name.c_str(), info.producer_version.c_str());
+  if (!info.producer_name.empty()) std::printf(", made by %s", info.producer_name.c_str());
+  if (!info.producer_version.empty()) std::printf(" %s", info.producer_version.c_str());
   std::printf("\n");
 }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
@@ -127,7 +128,7 @@ bool print_comparison(const Graph& graph, const std::vector<Datum>& outputs, con
   std::size_t compared = 0;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const std::string& name = graph.value(graph.main().outputs[i]).name;
-    if (i >= data.outputs.size() || !data.outputs[i].present()) {
+    if (!outputs[i].present() || i >= data.outputs.size() || !data.outputs[i].present()) {
       std::printf("compare %s: nothing to compare with\n", name.c_str());
       continue;
     }
@@ -157,15 +158,18 @@ int run(const Options& options) {
   if (!options.data.empty()) data = read_data(options.data, graph);
   if (options.compare && options.data.empty()) throw Error("--compare needs --data with the expected outputs");
   std::vector<Datum> outputs;
+  std::vector<Note> lost;
   try {
     check_dtypes(graph, data.inputs);
     const Types types = infer_types(graph, bindings_for(options, data.inputs));
     if (options.data.empty()) draw_inputs(graph, types, options.seed, data.inputs);
-    RunOptions run_options{.seed = options.seed, .trace = {}};
+    RunOptions run_options{.seed = options.seed, .trace = {}, .unsupported = &lost};
     if (options.trace) {
       run_options.trace = [&](const Node& node, std::span<const Datum> results) { print_trace(graph, node, results); };
     }
     outputs = run_reference(graph, data.inputs, run_options);
+    if (!lost.empty() && std::ranges::none_of(outputs, &Datum::present))
+      throw Error(lost.front().where + ": " + lost.front().text);
   } catch (Error& error) {
     error.in(options.model);
     throw;
@@ -175,6 +179,7 @@ int run(const Options& options) {
                 static_cast<unsigned long long>(options.seed));
   }
   print_outputs(graph, outputs);
+  print_notes(lost);
   if (!options.output.empty()) write_outputs(options.output, graph, outputs);
   if (!options.compare) return 0;
   return print_comparison(graph, outputs, data, options.tolerance) ? 0 : 1;

@@ -98,6 +98,8 @@ TEST(OnnxErrors, Attributes) {
             start + "attribute 'a': is declared as an int but holds a float");
   EXPECT_EQ(graph_error(with_attribute(attribute("a", 4))),
             start + "attribute 'a': is declared as a tensor but holds nothing");
+  EXPECT_EQ(graph_error(with_attribute(attribute("a", 5).message(6, Message()))),
+            start + "attribute 'a': holds an empty graph");
   EXPECT_EQ(graph_error(with_attribute(attribute("a", 77))), start + "attribute 'a': has the unknown kind 77");
   EXPECT_EQ(graph_error(with_attribute(Message().text(1, "a").integer(3, 1).real(2, 1))),
             start + "attribute 'a': has several values and does not say which one counts");
