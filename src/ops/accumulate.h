@@ -9,6 +9,7 @@
 // about (kSumBlock + log2(n / kSumBlock)) units in the last place of sum(|x|).
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <type_traits>
@@ -35,6 +36,13 @@ decltype(auto) with_sum_type(DType dtype, F&& f) {
   if (dtype == DType::uint64) return f.template operator()<std::uint64_t>();
   if (is_int(dtype) || dtype == DType::boolean) return f.template operator()<std::int64_t>();
   throw Unsupported("dtype " + std::string(name(dtype)) + " is not summed");
+}
+
+// False for integers, so that code for both kinds can ask.
+template <class A>
+bool is_nan(A x) {
+  if constexpr (std::is_floating_point_v<A>) return std::isnan(x);
+  else return false;
 }
 
 // Signed integers wrap: computed unsigned, where overflow is defined.

@@ -13,7 +13,7 @@ namespace {
 // NaN ranks above every number, as in numpy's sort and in PyTorch.
 template <class C>
 bool ranks_above(C a, C b) {
-  return a > b || (a != a && b == b);
+  return a > b || (is_nan(a) && !is_nan(b));
 }
 
 // ---- ArgMax, ArgMin --------------------------------------------------------
@@ -28,7 +28,7 @@ struct ByLargest {
 struct BySmallest {
   template <class C>
   static bool beats(C a, C b) {
-    return a < b || (a != a && b == b);
+    return a < b || (is_nan(a) && !is_nan(b));
   }
 };
 

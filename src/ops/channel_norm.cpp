@@ -279,7 +279,7 @@ void eval_local_response_norm(EvalCall& call) {
                  const A value = values[view.at(outer, c, inner)];
                  return value * value;
                };
-               const double sum = static_cast<double>(pairwise_sum<A>(first, last + 1, square));
+               const auto sum = static_cast<double>(pairwise_sum<A>(first, last + 1, square));
                result[at] = static_cast<double>(values[at]) / std::pow(bias + factor * sum, beta);
              }
              return from_elements(x.dtype(), x.dims(), result);

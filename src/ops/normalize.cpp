@@ -92,7 +92,7 @@ Standardized standardize_rows(const Tensor& x, std::int64_t rows, DType stash, d
 
 Tensor scale_and_shift(const Tensor& normalized, const Tensor& scale, const Tensor* bias, DType out) {
   std::vector<double> values = elements<double>(normalized);
-  if (values.empty()) return Tensor(out, normalized.dims());
+  if (values.empty()) return {out, normalized.dims()};
   const std::vector<double> factors = repeated(scale, normalized.dims());
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = round_to(out, values[i] * factors[i % factors.size()]);
   if (bias != nullptr) {

@@ -78,7 +78,10 @@ struct GruCell {
   template <class A>
   static void step(const Layer<A>& layer, const A* x, State<A>& state) {
     const std::size_t size = state.h.size();
-    std::vector<A> z(size), r(size), gated(size), next(size);
+    std::vector<A> z(size);
+    std::vector<A> r(size);
+    std::vector<A> gated(size);
+    std::vector<A> next(size);
     for (std::size_t j = 0; j < size; ++j) {
       z[j] = layer.activate(0, layer.gate(update, static_cast<std::int64_t>(j), x, state.h));
       r[j] = layer.activate(0, layer.gate(reset, static_cast<std::int64_t>(j), x, state.h));
@@ -317,7 +320,9 @@ void infer_recurrent(InferCall& call) {
   require_rank(call, 4, 1);
   const bool batch_first = call.integer("layout") != 0;
   const Dim directions = Dim::of(direction_count(call));
-  Dim time, batch, hidden;
+  Dim time;
+  Dim batch;
+  Dim hidden;
   if (call.ranked(0)) {
     time = call.shape(0)[batch_first ? 1 : 0];
     batch = call.shape(0)[batch_first ? 0 : 1];

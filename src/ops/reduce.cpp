@@ -100,8 +100,8 @@ A extreme(A identity, std::int64_t count, const Get& get, Before before) {
   A best = get(0);
   for (std::int64_t i = 1; i < count; ++i) {
     const A x = get(i);
-    if (before(x, best) || x != x) best = x;
-    if (best != best) break;
+    if (is_nan(best)) break;
+    if (before(x, best) || is_nan(x)) best = x;
   }
   return best;
 }
@@ -128,8 +128,9 @@ struct Smallest {
 
 // No axes means all of them, or none where noop_with_empty_axes says so.
 AxisSet reduced_axes(const Call& call, std::span<const std::int64_t> axes, std::size_t rank) {
-  if (axes.empty()) return AxisSet(rank, call.integer("noop_with_empty_axes") == 0);
-  return axis_set(axes, rank);
+  AxisSet reduced = axis_set(axes, rank);
+  if (axes.empty()) reduced.assign(rank, call.integer("noop_with_empty_axes") == 0);
+  return reduced;
 }
 
 template <class R>

@@ -28,14 +28,14 @@ bool same(double a, double b) {
 
 // The finite value of the format nearest to x, an even code at a tie; beyond the largest one it is that one.
 double nearest(DType dtype, double x) {
-  const double magnitude = std::min(std::abs(x), 1e6);  // an infinity is far away, too
   double best = 0;
   double best_distance = HUGE_VAL;
   bool best_even = true;
   for (std::uint32_t code = 0; code < 0x80; ++code) {
     const double value = decode_float(dtype, code);
     if (!std::isfinite(value)) continue;
-    const double distance = std::abs(value - magnitude);
+    // Saturation: infinity is as far as the largest float16.
+    const double distance = std::abs(value - std::min(std::abs(x), 65504.0));
     const bool even = code % 2 == 0;
     if (distance < best_distance || (distance == best_distance && even && !best_even)) {
       best = value;

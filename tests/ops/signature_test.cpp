@@ -41,8 +41,8 @@ TEST(Signature, RejectsMalformedTexts) {
 
 TEST(OpTable, EveryEntryIsCompleteAndUnique) {
   std::set<std::pair<std::string_view, std::string_view>> seen;
-  static const std::set<std::string> kKinds = {"int",    "float",   "string",  "tensor", "graph", "type", "ints",
-                                               "floats", "strings", "tensors", "graphs", "types", "value"};
+  static const std::set<std::string> kKinds = {"value", "int",    "float",   "string",  "tensor", "graph", "type",
+                                               "ints",  "floats", "strings", "tensors", "graphs", "types"};
   for (const OpDef* op : all_ops()) {
     EXPECT_TRUE(seen.emplace(op->domain, op->name).second) << op->name << " is listed twice";
     EXPECT_FALSE(op->summary.empty()) << op->name;
