@@ -2,6 +2,7 @@
 # steps. Users run ./finity; installing is `cmake --install build`.
 
 FUZZ_SECONDS ?= 60
+FUZZERS = fuzz_onnx fuzz_tensor fuzz_npz fuzz_text
 # ./finity builds into the same folder, perhaps at the same time.
 locked = mkdir -p build && flock build/.lock
 
@@ -27,18 +28,17 @@ asan:
 
 bench:
 	@tools/install-packages build test
-	@$(locked) tools/configure release
+	@$(locked) tools/configure release -DFINITY_BENCHMARKS=ON
 	@$(locked) cmake --build build
 	@set -e; for program in build/bin/bench_*; do echo "$$program"; "$$program"; done
 
 # Each fuzzer runs for FUZZ_SECONDS and keeps what it learns in build-fuzz/corpus.
 fuzz:
-	@tools/install-packages build fuzz
+	@tools/install-packages build test fuzz
 	@tools/configure fuzz
-	@cmake --build build-fuzz
-	@set -e; for program in build-fuzz/bin/fuzz_*; do \
-	  corpus=build-fuzz/corpus/$${program##*/}; mkdir -p "$$corpus"; \
-	  "$$program" -max_total_time=$(FUZZ_SECONDS) "$$corpus"; done
+	@cmake --build build-fuzz --target $(FUZZERS)
+	@set -e; for name in $(FUZZERS); do mkdir -p build-fuzz/corpus/$$name; \
+	  build-fuzz/bin/$$name -max_total_time=$(FUZZ_SECONDS) build-fuzz/corpus/$$name; done
 
 format:
 	@command -v clang-format >/dev/null || tools/install-packages test

@@ -23,7 +23,9 @@ struct Cost {
   double cpu_ms = 0, wall_ms = 0, peak_mb = 0;
 };
 
-double milliseconds(const timeval& time) { return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_usec) / 1e3; }
+double milliseconds(const timeval& time) {
+  return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_usec) / 1e3;
+}
 
 Cost run_once(std::vector<std::string> command) {
   std::vector<char*> arguments;
@@ -41,7 +43,8 @@ Cost run_once(std::vector<std::string> command) {
   posix_spawn_file_actions_destroy(&actions);
   if (status != 0) std::printf("%s failed\n", command.front().c_str());
   const std::chrono::duration<double, std::milli> wall = std::chrono::steady_clock::now() - start;
-  return {milliseconds(usage.ru_utime) + milliseconds(usage.ru_stime), wall.count(), static_cast<double>(usage.ru_maxrss) / 1024};
+  return {milliseconds(usage.ru_utime) + milliseconds(usage.ru_stime), wall.count(),
+          static_cast<double>(usage.ru_maxrss) / 1024};
 }
 
 // The fastest of several: the machine's noise only adds.
@@ -49,7 +52,8 @@ Cost best_of(int times, const std::vector<std::string>& command) {
   Cost best = run_once(command);
   for (int i = 1; i < times; ++i) {
     const Cost next = run_once(command);
-    best = {std::min(best.cpu_ms, next.cpu_ms), std::min(best.wall_ms, next.wall_ms), std::min(best.peak_mb, next.peak_mb)};
+    best = {std::min(best.cpu_ms, next.cpu_ms), std::min(best.wall_ms, next.wall_ms),
+            std::min(best.peak_mb, next.peak_mb)};
   }
   return best;
 }
@@ -73,7 +77,8 @@ int main() {
   const Cost inspect = best_of(5, {FINITY_PROGRAM, "inspect", heavy});
   print("cat 500 MB", cat);
   print("inspect 500 MB", inspect);
-  std::printf("inspect / cat: %.2f of the wall time, %.2f of the CPU time\n", inspect.wall_ms / cat.wall_ms, inspect.cpu_ms / cat.cpu_ms);
+  std::printf("inspect / cat: %.2f of the wall time, %.2f of the CPU time\n", inspect.wall_ms / cat.wall_ms,
+              inspect.cpu_ms / cat.cpu_ms);
   fs::remove_all(folder);
   return 0;
 }

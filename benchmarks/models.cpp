@@ -18,7 +18,12 @@ GraphBuilder start() {
 }
 
 Node node(GraphBuilder& builder, std::string_view op, std::string name) {
-  return {.op = find_op("", op), .op_type = builder.intern(op), .domain = builder.intern(""), .version = 17, .name = std::move(name), .body = Graph::kMain};
+  return {.op = find_op("", op),
+          .op_type = builder.intern(op),
+          .domain = builder.intern(""),
+          .version = 17,
+          .name = std::move(name),
+          .body = Graph::kMain};
 }
 
 }  // namespace
@@ -45,7 +50,8 @@ std::string heavy_model(std::int64_t weight_bytes) {
   const std::int64_t columns = 4096;
   const std::int64_t rows = weight_bytes / 4 / columns;
   const ValueId input = builder.add_input(Graph::kMain, "input", Type::tensor_of(DType::float32, Dims{1, rows}));
-  const ValueId weight = builder.add_constant(Graph::kMain, "weight", make_constant(Tensor(DType::float32, {rows, columns})));
+  const ValueId weight =
+      builder.add_constant(Graph::kMain, "weight", make_constant(Tensor(DType::float32, {rows, columns})));
   Node product = node(builder, "MatMul", "product");
   product.inputs = {input, weight};
   product.outputs = {builder.add_value(Graph::kMain, "output", Type::tensor_of(DType::float32, Dims{1, columns}))};

@@ -20,7 +20,11 @@ const std::string& model() {
 
 finity::Graph read() {
   std::vector<finity::Note> notes;
-  return finity::read_onnx({.bytes = std::as_bytes(std::span(model().data(), model().size())), .owner = nullptr, .name = "chain", .directory = {}}, notes);
+  return finity::read_onnx({.bytes = std::as_bytes(std::span(model().data(), model().size())),
+                            .owner = nullptr,
+                            .name = "chain",
+                            .directory = {}},
+                           notes);
 }
 
 void protobuf_parse(benchmark::State& state) {

@@ -43,7 +43,8 @@ void add_convert(CLI::App& app, int& /*exit_code*/) {
   CLI::App* command = app.add_subcommand("convert", "Write a model as ONNX or in the text form");
   auto options = std::make_shared<Options>();
   command->add_option("model", options->model, "ONNX or text file")->required();
-  command->add_option("-o,--output", options->output, "File to write; its ending, .onnx or .txt, decides the format")->required();
+  command->add_option("-o,--output", options->output, "File to write; its ending, .onnx or .txt, decides the format")
+      ->required();
   command->callback([options] { convert(*options); });
 }
 

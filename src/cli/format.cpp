@@ -99,7 +99,7 @@ std::string bad_text(const Tensor& tensor, const Extent& extent) {
 std::string describe(const Datum& datum) {
   if (datum.sequence() != nullptr) return "sequence of " + std::to_string(datum.sequence()->size());
   const Tensor* tensor = datum.tensor();
-  if (tensor == nullptr) return "nothing";
+  if (tensor == nullptr) return "not computed";
   std::string text = std::string(name(tensor->dtype())) + to_string(tensor->dims());
   if (tensor->dtype() == DType::string || is_complex(tensor->dtype()) || tensor->empty()) return text;
   const Extent extent = extent_of(*tensor);

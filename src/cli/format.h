@@ -11,11 +11,11 @@
 
 namespace finity {
 
-std::string with_thousands(std::int64_t number);           // 11,689,512
-std::string human_bytes(std::uint64_t bytes);              // 44.6 MiB
-std::string short_number(double number);                   // at most 6 significant digits
+std::string with_thousands(std::int64_t number);  // 11,689,512
+std::string human_bytes(std::uint64_t bytes);     // 44.6 MiB
+std::string short_number(double number);          // at most 6 significant digits
 std::string padded(std::string_view text, std::size_t width);
-std::string domain_name(std::string_view domain);          // "" is shown as ai.onnx
+std::string domain_name(std::string_view domain);  // "" is shown as ai.onnx
 void print_notes(const std::vector<Note>& notes, std::size_t most = 10);
 
 // What a tensor holds: range of its finite elements and what is not finite.

@@ -42,8 +42,10 @@ void print_header(const Graph& graph) {
   for (const auto& [domain, version] : info.opsets) {
     opsets += (opsets.empty() ? "" : ", ") + domain_name(domain) + " " + std::to_string(version);
   }
-  std::printf("%s: IR version %lld, opset %s", info.file.c_str(), static_cast<long long>(info.ir_version), opsets.c_str());
-  if (!info.producer_name.empty()) std::printf(", made by %s %s", info.producer_name.c_str(), info.producer_version.c_str());
+  std::printf("%s: IR version %lld, opset %s", info.file.c_str(), static_cast<long long>(info.ir_version),
+              opsets.c_str());
+  if (!info.producer_name.empty()) std::printf(", made by %s", info.producer_name.c_str());
+  if (!info.producer_version.empty()) std::printf(" %s", info.producer_version.c_str());
   std::printf("\n");
 }
 
@@ -51,8 +53,8 @@ void print_dynamic_dims(const Summary& summary) {
   if (summary.dynamic_dims.empty()) return;
   std::string names;
   for (const std::string& name : summary.dynamic_dims) names += (names.empty() ? "" : ", ") + name;
-  std::printf("dynamic dimensions: %s (bind with --shape %s:SIZES%s)\n", names.c_str(), summary.inputs.front().name.c_str(),
-              names == "?" ? "" : " or --shape DIMENSION=SIZE");
+  std::printf("dynamic dimensions: %s (bind with --shape %s:SIZES%s)\n", names.c_str(),
+              summary.inputs.front().name.c_str(), names == "?" ? "" : " or --shape DIMENSION=SIZE");
 }
 
 void print_text(const Graph& graph, const Summary& summary, const std::vector<Note>& notes) {
@@ -64,7 +66,8 @@ void print_text(const Graph& graph, const Summary& summary, const std::vector<No
               with_thousands(summary.parameter_tensors).c_str(), human_bytes(summary.parameter_bytes).c_str());
   if (!summary.parameter_dtypes.empty()) std::printf(" (%s)", joined(summary.parameter_dtypes).c_str());
   std::printf("\n");
-  if (summary.missing_tensors > 0) std::printf("missing weights: %lld tensors\n", static_cast<long long>(summary.missing_tensors));
+  if (summary.missing_tensors > 0)
+    std::printf("missing weights: %lld tensors\n", static_cast<long long>(summary.missing_tensors));
   std::printf("computed values: %s\n", joined(summary.value_dtypes).c_str());
   std::printf("nodes: %s of %zu op types", with_thousands(summary.nodes).c_str(), summary.ops.size());
   if (summary.subgraphs > 0) std::printf(", %lld subgraphs", static_cast<long long>(summary.subgraphs));
@@ -74,7 +77,8 @@ void print_text(const Graph& graph, const Summary& summary, const std::vector<No
   }
   for (const Summary::OpCount& op : summary.ops) {
     if (op.not_modelled.empty()) continue;
-    std::printf("not modelled: %s (%s nodes): %s\n", op.op.c_str(), with_thousands(op.nodes).c_str(), op.not_modelled.c_str());
+    std::printf("not modelled: %s (%s nodes): %s\n", op.op.c_str(), with_thousands(op.nodes).c_str(),
+                op.not_modelled.c_str());
   }
   print_notes(notes);
 }

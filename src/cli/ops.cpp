@@ -45,11 +45,16 @@ void print_details(const OpDef& op) {
 }
 
 nlohmann::ordered_json to_json(const OpDef& op) {
-  return {{"name", op.name},           {"domain", domain_name(op.domain)},
-          {"since", op.since},         {"until", op.until == 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(op.until)},
-          {"summary", op.summary},     {"signature", op.signature},
-          {"attributes", op.attrs},    {"tensorflow", op.tf},
-          {"freedom", op.freedom},     {"random", op.random},
+  return {{"name", op.name},
+          {"domain", domain_name(op.domain)},
+          {"since", op.since},
+          {"until", op.until == 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(op.until)},
+          {"summary", op.summary},
+          {"signature", op.signature},
+          {"attributes", op.attrs},
+          {"tensorflow", op.tf},
+          {"freedom", op.freedom},
+          {"random", op.random},
           {"evaluated", op.eval != nullptr}};
 }
 
@@ -75,7 +80,8 @@ void show_ops(const Options& options) {
   const std::vector<const OpDef*> ops = matching(options.name);
   if (ops.empty()) {
     for (const LeftOut& entry : left_out_ops()) {
-      if (entry.name == options.name) throw Error(options.name + " is left out of the op table: " + std::string(entry.reason));
+      if (entry.name == options.name)
+        throw Error(options.name + " is left out of the op table: " + std::string(entry.reason));
     }
     throw Error("there is no op named '" + options.name + "' in the table (finity ops lists all)");
   }

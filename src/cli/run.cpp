@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
@@ -121,12 +122,13 @@ void write_outputs(const std::string& path, const Graph& graph, const std::vecto
 }
 
 // True when every expected output was met.
-bool print_comparison(const Graph& graph, const std::vector<Datum>& outputs, const TestData& data, const Tolerance& tolerance) {
+bool print_comparison(const Graph& graph, const std::vector<Datum>& outputs, const TestData& data,
+                      const Tolerance& tolerance) {
   bool good = true;
   std::size_t compared = 0;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const std::string& name = graph.value(graph.main().outputs[i]).name;
-    if (i >= data.outputs.size() || !data.outputs[i].present()) {
+    if (!outputs[i].present() || i >= data.outputs.size() || !data.outputs[i].present()) {
       std::printf("compare %s: nothing to compare with\n", name.c_str());
       continue;
     }
@@ -138,7 +140,9 @@ bool print_comparison(const Graph& graph, const std::vector<Datum>& outputs, con
       continue;
     }
     std::printf("compare %s: %s, largest difference %s absolute, %s relative", name.c_str(),
-                result.identical ? "identical" : result.within ? "within tolerance" : "DIFFERENT",
+                result.identical ? "identical"
+                : result.within  ? "within tolerance"
+                                 : "DIFFERENT",
                 short_number(result.largest_absolute).c_str(), short_number(result.largest_relative).c_str());
     if (result.beyond > 0) std::printf(", %s elements beyond the tolerance", with_thousands(result.beyond).c_str());
     std::printf("\n");
@@ -154,15 +158,18 @@ int run(const Options& options) {
   if (!options.data.empty()) data = read_data(options.data, graph);
   if (options.compare && options.data.empty()) throw Error("--compare needs --data with the expected outputs");
   std::vector<Datum> outputs;
+  std::vector<Note> lost;
   try {
     check_dtypes(graph, data.inputs);
     const Types types = infer_types(graph, bindings_for(options, data.inputs));
     if (options.data.empty()) draw_inputs(graph, types, options.seed, data.inputs);
-    RunOptions run_options{.seed = options.seed, .trace = {}};
+    RunOptions run_options{.seed = options.seed, .trace = {}, .unsupported = &lost};
     if (options.trace) {
       run_options.trace = [&](const Node& node, std::span<const Datum> results) { print_trace(graph, node, results); };
     }
     outputs = run_reference(graph, data.inputs, run_options);
+    if (!lost.empty() && std::ranges::none_of(outputs, &Datum::present))
+      throw Error(lost.front().where + ": " + lost.front().text);
   } catch (Error& error) {
     error.in(options.model);
     throw;
@@ -172,6 +179,7 @@ int run(const Options& options) {
                 static_cast<unsigned long long>(options.seed));
   }
   print_outputs(graph, outputs);
+  print_notes(lost);
   if (!options.output.empty()) write_outputs(options.output, graph, outputs);
   if (!options.compare) return 0;
   return print_comparison(graph, outputs, data, options.tolerance) ? 0 : 1;
@@ -183,14 +191,17 @@ void add_run(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("run", "Evaluate a model with the reference evaluation");
   auto options = std::make_shared<Options>();
   command->add_option("model", options->model, "ONNX or text file")->required();
-  command->add_option("--data", options->data, "test_data_set folder, a folder of them, or an .npz file with named arrays");
+  command->add_option("--data", options->data,
+                      "test_data_set folder, a folder of them, or an .npz file with named arrays");
   command->add_option("--shape", options->shapes, "Bind dimensions: x:1,3,224,224 or batch=1 (repeatable)");
   command->add_option("--seed", options->seed, "For drawn inputs and random ops (default 0)");
   command->add_option("-o,--output", options->output, "Write the outputs to this .npz file");
-  command->add_flag("--compare", options->compare, "Compare with the expected outputs in the data; exit 1 when they differ");
+  command->add_flag("--compare", options->compare,
+                    "Compare with the expected outputs in the data; exit 1 when they differ");
   command->add_option("--rtol", options->tolerance.relative, "Relative tolerance of --compare (default 1e-3)");
   command->add_option("--atol", options->tolerance.absolute, "Absolute tolerance of --compare (default 1e-7)");
-  command->add_flag("--trace", options->trace, "Print the range and the first non-finite element of every node's outputs");
+  command->add_flag("--trace", options->trace,
+                    "Print the range and the first non-finite element of every node's outputs");
   command->callback([options, &exit_code] { exit_code = run(*options); });
 }
 

@@ -33,7 +33,8 @@ void add_parameter(Summary& summary, const Constant& constant) {
   const std::int64_t count = element_count(constant.dims());
   ++summary.parameter_tensors;
   summary.parameters += count;
-  summary.parameter_bytes += (static_cast<std::uint64_t>(count) * static_cast<std::uint64_t>(info(constant.dtype()).bits) + 7) / 8;
+  summary.parameter_bytes +=
+      (static_cast<std::uint64_t>(count) * static_cast<std::uint64_t>(info(constant.dtype()).bits) + 7) / 8;
   summary.parameter_dtypes[std::string(name(constant.dtype()))] += count;
   if (!constant.missing().empty()) ++summary.missing_tensors;
 }

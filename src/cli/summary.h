@@ -28,7 +28,7 @@ struct Summary {
   std::int64_t parameters = 0;
   std::int64_t parameter_tensors = 0;
   std::uint64_t parameter_bytes = 0;
-  std::int64_t missing_tensors = 0;  // external weights that are not there
+  std::int64_t missing_tensors = 0;                      // external weights that are not there
   std::map<std::string, std::int64_t> parameter_dtypes;  // elements per dtype
   std::map<std::string, std::int64_t> value_dtypes;      // values computed by nodes, per dtype
   std::int64_t nodes = 0, subgraphs = 0, untyped_values = 0;

@@ -34,7 +34,8 @@ void note_difference(Comparison& result, double actual, double expected, const T
     result.worst = at;
   }
   const double scale = std::abs(expected);
-  if (scale > 0 && std::isfinite(scale)) result.largest_relative = std::max(result.largest_relative, difference / scale);
+  if (scale > 0 && std::isfinite(scale))
+    result.largest_relative = std::max(result.largest_relative, difference / scale);
   if (!(difference <= tolerance.absolute + tolerance.relative * (std::isfinite(scale) ? scale : 0))) {
     result.within = false;
     ++result.beyond;
@@ -69,7 +70,8 @@ void compare_strings(Comparison& result, const Tensor& actual, const Tensor& exp
 Comparison compare_tensors(const Tensor& actual, const Tensor& expected, const Tolerance& tolerance) {
   Comparison result;
   if (actual.dtype() != expected.dtype()) {
-    mismatch(result, "dtype is " + std::string(name(actual.dtype())) + ", expected " + std::string(name(expected.dtype())));
+    mismatch(result,
+             "dtype is " + std::string(name(actual.dtype())) + ", expected " + std::string(name(expected.dtype())));
   } else if (actual.dims() != expected.dims()) {
     mismatch(result, "shape is " + to_string(actual.dims()) + ", expected " + to_string(expected.dims()));
   } else if (actual.dtype() == DType::string) {
@@ -99,7 +101,8 @@ void merge(Comparison& whole, Comparison part) {
 Comparison compare_sequences(const Sequence& actual, const Sequence& expected, const Tolerance& tolerance) {
   Comparison result;
   if (actual.size() != expected.size()) {
-    mismatch(result, "sequence has " + std::to_string(actual.size()) + " items, expected " + std::to_string(expected.size()));
+    mismatch(result,
+             "sequence has " + std::to_string(actual.size()) + " items, expected " + std::to_string(expected.size()));
     return result;
   }
   for (std::size_t i = 0; i < actual.size(); ++i) merge(result, compare(actual[i], expected[i], tolerance));

@@ -1,6 +1,7 @@
 #include "exec/reference.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "base/error.h"
 #include "ops/op.h"
@@ -26,6 +27,8 @@ class Interpreter {
   std::vector<Datum> run_body(BodyId id, std::span<const Datum> inputs);
   void run_nodes(const Body& body);
   void run_node(const Node& node);
+  void lose(const Node& node, const std::string& reason);
+  bool depends_on_lost(const Node& node);
   const Datum& get(ValueId id);
   std::vector<Datum> outputs_of(const Body& body);
   void count_uses();
@@ -35,7 +38,8 @@ class Interpreter {
   const RunOptions& options_;
   Rng rng_;
   std::vector<Datum> values_;
-  std::vector<int> uses_;  // of main-body values: how many nodes still need them
+  std::unordered_set<ValueId> lost_;  // cannot be computed, see RunOptions::unsupported
+  std::vector<int> uses_;             // of main-body values: how many nodes still need them
 };
 
 // Memory: a value of the main body is dropped after its last user. Values of
@@ -103,13 +107,33 @@ void Interpreter::run_nodes(const Body& body) {
   for (const NodeId id : body.nodes) {
     const Node& node = graph_.node(id);
     try {
-      run_node(node);
+      if (!depends_on_lost(node)) run_node(node);
+    } catch (const Unsupported& error) {
+      lose(node, error.what());
     } catch (Error& error) {
       error.in(describe(graph_, node));
       throw;
     }
     release(node);
   }
+}
+
+// Goes on without the node's outputs where that is wanted, else throws again with the node's name.
+void Interpreter::lose(const Node& node, const std::string& reason) {
+  const bool tolerated = options_.unsupported != nullptr && node.body == Graph::kMain;
+  if (!tolerated) throw Unsupported(describe(graph_, node) + ": " + reason);
+  options_.unsupported->push_back({describe(graph_, node), reason});
+  for (const ValueId id : node.outputs) {
+    if (id.valid()) lost_.insert(id);
+  }
+}
+
+bool Interpreter::depends_on_lost(const Node& node) {
+  if (lost_.empty() || node.body != Graph::kMain) return false;
+  const auto is_lost = [&](ValueId id) { return lost_.contains(id); };
+  if (std::ranges::none_of(node.inputs, is_lost) && std::ranges::none_of(node.captures, is_lost)) return false;
+  lost_.insert(node.outputs.begin(), node.outputs.end());
+  return true;
 }
 
 const Datum& Interpreter::get(ValueId id) {
@@ -138,13 +162,9 @@ void Interpreter::run_node(const Node& node) {
   EvalCall call(graph_, node, inputs, rng_,
                 [this](BodyId id, std::span<const Datum> arguments) { return run_body(id, arguments); });
   node.op->eval(call);
+  if (options_.trace) options_.trace(node, call.outs());
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i].valid()) values_[node.outputs[i].at()] = std::move(call.outs()[i]);
-  }
-  if (options_.trace) {
-    std::vector<Datum> outputs;
-    for (const ValueId id : node.outputs) outputs.push_back(get(id));
-    options_.trace(node, outputs);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/rng.h"
 #include "graph/graph.h"
 #include "ops/datum.h"
@@ -20,6 +21,9 @@ struct RunOptions {
   std::uint64_t seed = 0;  // for the random ops of the graph
   // Called for every node that ran, in order (nodes of loop bodies once per iteration).
   std::function<void(const Node&, std::span<const Datum>)> trace = {};
+  // When given, an op of the main body that cannot be run does not end the run: it is noted here, and what
+  // depends on it is absent from the outputs.
+  std::vector<Note>* unsupported = nullptr;
 };
 
 // Outputs in the order of the main body's outputs. Throws Error naming the node, or the missing input.

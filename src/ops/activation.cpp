@@ -135,6 +135,11 @@ Tensor aligned_slope(const EvalCall& call) {
   return slope.reshaped(std::move(dims));
 }
 
+void infer_prelu(InferCall& call) {
+  infer_same_shape(call);
+  if (call.version() >= 7 && call.ranked(0) && call.ranked(1)) broadcast(call.shape(0), call.shape(1));
+}
+
 void eval_prelu(EvalCall& call) {
   const Tensor& x = call.in(0);
   const Tensor slope = aligned_slope(call);
@@ -164,7 +169,7 @@ const OpDef kOps[] = {
      .summary = "x, times a learned slope below zero",
      .signature = "(X: T, slope: T) -> (Y: T) where T: float | uint32 | uint64 | int32 | int64",
      .attrs = kConsumed,
-     .infer = infer_same_shape,
+     .infer = infer_prelu,
      .eval = eval_prelu},
     {.name = "ThresholdedRelu",
      .summary = "x above alpha, else 0",

@@ -4,6 +4,7 @@
 #include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/heads.h"
+#include "ops/rotary.h"
 
 namespace finity {
 
@@ -45,26 +46,28 @@ void infer_attention(InferCall& call) {
 // The additive mask as seen at (batch, head, query, key): broadcast from the right, forbidden beyond its last key.
 class Mask {
  public:
-  Mask(const Tensor& mask, const Dims& scores) : bool_(mask.dtype() == DType::boolean), values_(elements<double>(mask)) {
+  Mask(const Tensor& mask, const Dims& scores)
+      : bool_(mask.dtype() == DType::boolean), values_(elements<double>(mask)) {
     Dims dims = mask.dims();
     if (dims.empty() || dims.size() > 4) throw Error("attn_mask has shape " + to_string(dims));
     dims.insert(dims.begin(), 4 - dims.size(), 1);
     for (std::size_t axis = 0; axis < 4; ++axis) {
-      const bool fits = dims[axis] == scores[axis] || dims[axis] == 1 || (axis == 3 && dims[axis] < scores[axis]);
-      if (!fits) throw Error("attn_mask of shape " + to_string(mask.dims()) + " does not fit scores " + to_string(scores));
+      const bool fits = dims[axis] == scores[axis] || (axis == 3 ? dims[axis] < scores[axis] : dims[axis] == 1);
+      if (!fits)
+        throw Error("attn_mask of shape " + to_string(mask.dims()) + " does not fit scores " + to_string(scores));
     }
     keys_ = dims[3];
     strides_ = strides_of(dims);
-    for (std::size_t axis = 0; axis < 4; ++axis) {
-      if (dims[axis] == 1 && scores[axis] != 1) strides_[axis] = 0;
+    // The last axis is not repeated: a mask for one key is padded like any other short one.
+    for (std::size_t axis = 0; axis < 3; ++axis) {
+      if (dims[axis] == 1) strides_[axis] = 0;
     }
-    // One key for all: only a mask that has exactly one entry per row where the scores have more is padded.
-    broadcast_keys_ = dims[3] == 1 && scores[3] != 1;
   }
 
   double at(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
-    if (j >= keys_ && !broadcast_keys_) return -kInf;
-    const auto position = static_cast<std::size_t>(b * strides_[0] + h * strides_[1] + i * strides_[2] + j * strides_[3]);
+    if (j >= keys_) return -kInf;
+    const auto position =
+        static_cast<std::size_t>(b * strides_[0] + h * strides_[1] + i * strides_[2] + j * strides_[3]);
     const double value = values_[position];
     if (!bool_) return value;
     return value != 0 ? 0.0 : -kInf;
@@ -75,7 +78,6 @@ class Mask {
   std::vector<double> values_;
   std::vector<std::int64_t> strides_;
   std::int64_t keys_ = 0;
-  bool broadcast_keys_ = false;
 };
 
 // Which keys a query may see: causality and windows count from the query's absolute position.
@@ -99,15 +101,33 @@ Frontier frontier_of(const EvalCall& call, std::int64_t batch, std::int64_t quer
   frontier.causal = call.integer("is_causal") != 0;
   frontier.left = call.integer("left_window_size");
   frontier.right = call.integer("right_window_size");
+  if (frontier.left < -1 || frontier.right < -1) throw Error("a window size is below -1");
   const std::int64_t past = call.has_input(4) ? call.in(4).dims().at(2) : 0;
   frontier.offset.assign(static_cast<std::size_t>(batch), past);
   if (!call.has_input(6)) return frontier;
   frontier.padding = elements<std::int64_t>(call.in(6));
-  if (static_cast<std::int64_t>(frontier.padding.size()) != batch) throw Error("nonpad_kv_seqlen has not one entry per batch");
+  if (static_cast<std::int64_t>(frontier.padding.size()) != batch)
+    throw Error("nonpad_kv_seqlen has not one entry per batch");
   for (std::size_t b = 0; b < frontier.offset.size() && !call.has_input(4); ++b) {
     frontier.offset[b] = frontier.padding[b] - queries;
   }
   return frontier;
+}
+
+DType softmax_type(const Call& call) {
+  if (!call.has_attr("softmax_precision")) return DType::undefined;
+  const auto dtype = dtype_from_code(call.integer("softmax_precision"));
+  if (!dtype || !is_float(*dtype) || info(*dtype).bits < 16)
+    throw Error("attribute 'softmax_precision' is no float type");
+  return *dtype;
+}
+
+// Which scores the fourth output has; -1 without it.
+int kept_scores(const Call& call) {
+  if (!call.has_output(3)) return -1;
+  const std::int64_t mode = call.integer("qk_matmul_output_mode");
+  if (mode < 0 || mode > 3) throw Error("attribute 'qk_matmul_output_mode' is " + std::to_string(mode));
+  return static_cast<int>(mode);
 }
 
 template <class A>
@@ -132,7 +152,8 @@ void eval_attention_in(EvalCall& call) {
   AttentionRule rule;
   rule.scale = call.real("scale", 1.0 / std::sqrt(static_cast<double>(query.size)));
   rule.softcap = call.real("softcap");
-  rule.keep = call.has_output(3) ? static_cast<int>(call.integer("qk_matmul_output_mode")) : -1;
+  rule.softmax_type = softmax_type(call);
+  rule.keep = kept_scores(call);
   rule.bias = [&](std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) {
     if (!frontier.allows(b, i, j)) return -kInf;
     return mask ? mask->at(b, h, i, j) : 0.0;
@@ -150,57 +171,30 @@ void eval_attention(EvalCall& call) {
 
 // ---- RotaryEmbedding ----------------------------------------------------------
 
-// Angles per token: rows of the caches picked by position_ids, or given per token.
-class Angles {
- public:
-  Angles(const EvalCall& call, std::int64_t half)
-      : cos_(elements<double>(call.in(1))), sin_(elements<double>(call.in(2))), half_(half) {
-    const Dims& dims = call.in(1).dims();
-    if (dims.empty() || dims.back() != half || call.in(2).dims() != dims) {
-      throw Error("cos_cache has shape " + to_string(dims) + ", expected a last dimension of " + std::to_string(half));
-    }
-    rows_ = half == 0 ? 0 : static_cast<std::int64_t>(cos_.size()) / half;
-    if (call.has_input(3)) positions_ = elements<std::int64_t>(call.in(3));
-  }
-
-  struct Angle {
-    double cos = 1, sin = 0;
-  };
-  // token counts through batch and sequence.
-  Angle at(std::int64_t token, std::int64_t k) const {
-    std::int64_t row = token;
-    if (!positions_.empty()) row = positions_.at(static_cast<std::size_t>(token));
-    if (row < 0 || row >= rows_) throw Error("position " + std::to_string(row) + " is outside the caches");
-    const auto at = static_cast<std::size_t>(row * half_ + k);
-    return {cos_[at], sin_[at]};
-  }
-
- private:
-  std::vector<double> cos_, sin_;
-  std::vector<std::int64_t> positions_;
-  std::int64_t half_ = 0;
-  std::int64_t rows_ = 0;
-};
-
+// With position_ids the caches are tables [positions, pairs], without them [batch, length, pairs].
 template <class A>
-void rotate(Heads<A>& x, const Angles& angles, std::int64_t width, bool interleaved) {
-  const std::int64_t half = width / 2;
-  for (std::int64_t b = 0; b < x.batch; ++b) {
-    for (std::int64_t h = 0; h < x.heads; ++h) {
-      for (std::int64_t i = 0; i < x.length; ++i) {
-        A* row = x.values.data() + x.row(b, h, i);
-        for (std::int64_t k = 0; k < half; ++k) {
-          A& first = row[interleaved ? 2 * k : k];
-          A& second = row[interleaved ? 2 * k + 1 : k + half];
-          const auto [cosine, sine] = angles.at(b * x.length + i, k);
-          const A c = static_cast<A>(cosine), s = static_cast<A>(sine);
-          const A real = c * first - s * second;
-          second = s * first + c * second;
-          first = real;
-        }
-      }
-    }
+void rotate_tokens(const EvalCall& call, Heads<A>& x, std::int64_t width) {
+  const Tensor& cos = call.in(1);
+  const RotaryTables<A> tables(cos, call.in(2));
+  if (2 * tables.pairs() != width) {
+    throw Error("cos_cache has shape " + to_string(cos.dims()) + ", expected a last dimension of " +
+                std::to_string(width / 2));
   }
+  std::vector<std::int64_t> ids;
+  if (call.has_input(3)) {
+    require_rank(cos, "cos_cache", 2);
+    ids = elements<std::int64_t>(call.in(3));
+    if (call.in(3).dims() != Dims{x.batch, x.length}) {
+      throw Error("position_ids has shape " + to_string(call.in(3).dims()));
+    }
+  } else if (cos.dims() != Dims{x.batch, x.length, tables.pairs()}) {
+    throw Error("cos_cache has shape " + to_string(cos.dims()) + " without position_ids, expected " +
+                to_string(Dims{x.batch, x.length, tables.pairs()}));
+  }
+  rotate_heads(x, tables, call.integer("interleaved") != 0, [&](std::int64_t b, std::int64_t i) {
+    const std::int64_t token = b * x.length + i;
+    return ids.empty() ? token : ids[static_cast<std::size_t>(token)];
+  });
 }
 
 void eval_rotary(EvalCall& call) {
@@ -209,10 +203,11 @@ void eval_rotary(EvalCall& call) {
     Heads<A> heads = heads_of<A>(x, x.rank() == 3 ? call.integer("num_heads") : 0, "X");
     std::int64_t width = call.integer("rotary_embedding_dim");
     if (width == 0) width = heads.size;
-    if (width < 0 || width > heads.size || width % 2 != 0) throw Error("rotary_embedding_dim " + std::to_string(width) + " does not fit");
-    const Angles angles(call, width / 2);
-    if (call.has_input(3) && call.in(3).size() != heads.batch * heads.length) throw Error("position_ids has the wrong size");
-    rotate(heads, angles, width, call.integer("interleaved") != 0);
+    if (width < 0 || width > heads.size || width % 2 != 0) {
+      throw Error("rotary_embedding_dim " + std::to_string(width) + " does not fit heads of size " +
+                  std::to_string(heads.size));
+    }
+    rotate_tokens(call, heads, width);
     call.out(0, x.rank() == 3 ? packed_tensor(heads, x.dtype()) : tensor_of(heads, x.dtype()));
   });
 }
@@ -274,23 +269,35 @@ Gates<A> gates_of(const EvalCall& call, const Heads<A>& key) {
   Gates<A> gates;
   gates.decays = rule == "gated" || rule == "gated_delta";
   gates.updates = rule == "delta" || rule == "gated_delta";
-  if (gates.decays) {
-    gates.decay = heads_of<A>(call.in(4), key.heads, "decay");
+  const auto gate_input = [&](std::size_t i, bool used, std::string_view name) -> const Tensor* {
+    if (call.has_input(i) != used) {
+      throw Error("update_rule '" + rule + "' " + (used ? "needs " : "takes no ") + std::string(name));
+    }
+    if (used) require_rank(call.in(i), name, 3);
+    return used ? &call.in(i) : nullptr;
+  };
+  const Tensor* decay = gate_input(4, gates.decays, "decay");
+  const Tensor* beta = gate_input(5, gates.updates, "beta");
+  if (decay != nullptr) {
+    gates.decay = heads_of<A>(*decay, key.heads, "decay");
     gates.per_key = gates.decay.size == key.size && key.size > 1;
     if (gates.decay.size != key.size && gates.decay.size != 1) throw Error("decay has the wrong size");
   }
-  if (gates.updates) {
-    gates.beta = heads_of<A>(call.in(5), call.in(5).dims().back() == 1 ? 1 : key.heads, "beta");
+  if (beta != nullptr) {
+    gates.beta = heads_of<A>(*beta, beta->dim(2) == 1 ? 1 : key.heads, "beta");
     if (gates.beta.size != 1) throw Error("beta has the wrong size");
   }
-  for (const Heads<A>* gate : {&gates.decay, &gates.beta}) {
-    if (!gate->values.empty() && (gate->batch != key.batch || gate->length != key.length)) throw Error("a gate does not fit the keys");
+  for (const Tensor* gate : {decay, beta}) {
+    if (gate != nullptr && (gate->dim(0) != key.batch || gate->dim(1) != key.length)) {
+      throw Error("a gate of shape " + to_string(gate->dims()) + " does not fit the keys");
+    }
   }
   return gates;
 }
 
 template <class A>
 void eval_linear_attention_in(EvalCall& call) {
+  for (const std::size_t i : {0, 1, 2}) require_rank(call.in(i), "query, key or value", 3);
   const Heads<A> query = heads_of<A>(call.in(0), call.integer("q_num_heads"), "query");
   const Heads<A> key = heads_of<A>(call.in(1), call.integer("kv_num_heads"), "key");
   const Heads<A> value = heads_of<A>(call.in(2), call.integer("kv_num_heads"), "value");

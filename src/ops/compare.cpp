@@ -88,7 +88,7 @@ Tensor equal_strings(const Tensor& a, const Tensor& b) {
 
 void eval_equal(EvalCall& call) {
   const bool strings = call.in(0).dtype() == DType::string && call.in(1).dtype() == DType::string;
-  if (strings) call.out(0, equal_strings(call.in(0), call.in(1)));
+  if (strings) call.out(0, equal_strings(call.in(0), aligned_right(call, call.in(0), call.in(1))));
   else eval_comparison<Same>(call);
 }
 

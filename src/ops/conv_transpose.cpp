@@ -121,7 +121,11 @@ Shape conv_transpose_shape(const Call& call, const Shape& x, const Shape& w) {
 
 void infer_conv_transpose(InferCall& call) {
   if (call.has_input(2)) require_rank(call, 2, 1);
-  if (call.ranked(0) && call.ranked(1)) call.set_shape(0, conv_transpose_shape(call, call.shape(0), call.shape(1)));
+  if (!call.ranked(0) && !call.ranked(1)) return;
+  // They have the same rank, so one of them is enough to know it.
+  const Shape x = call.ranked(0) ? call.shape(0) : Shape(call.rank(1));
+  const Shape w = call.ranked(1) ? call.shape(1) : Shape(call.rank(0));
+  call.set_shape(0, conv_transpose_shape(call, x, w));
 }
 
 struct TransposePlan {

@@ -17,6 +17,7 @@
 #include "ops/accumulate.h"
 #include "ops/rules.h"
 #include "tensor/convert.h"
+#include "tensor/float_formats.h"
 
 namespace finity {
 
@@ -32,10 +33,14 @@ struct Heads {
 };
 
 struct AttentionRule {
-  double scale = 0;    // of the product of query and key
-  double softcap = 0;  // 0: none
+  double scale = 0;         // of the product of query and key
+  bool scale_roots = true;  // each side by the root of the scale before the product, or the product afterwards
+  double softcap = 0;       // 0: none
   // Added to a score; -inf forbids the key. Indices: batch, head, query, key.
   std::function<double(std::int64_t, std::int64_t, std::int64_t, std::int64_t)> bias = {};
+  // A score per query head that takes part in the softmax and belongs to no key.
+  std::function<double(std::int64_t)> sink = {};
+  DType softmax_type = DType::undefined;  // if given, scores are rounded to it before the softmax and weights after
   int keep = -1;  // which scores to return: 0 raw, 1 after softcap, 2 with bias, 3 probabilities
 };
 
@@ -49,8 +54,14 @@ template <class A>
 class Attender {
  public:
   Attender(const Heads<A>& query, const Heads<A>& key, const Heads<A>& value, const AttentionRule& rule)
-      : query_(query), key_(key), value_(value), rule_(rule), root_(std::sqrt(static_cast<A>(rule.scale))),
-        share_(key.heads > 0 ? query.heads / key.heads : 1), row_(static_cast<std::size_t>(key.length)) {}
+      : query_(query),
+        key_(key),
+        value_(value),
+        rule_(rule),
+        root_(rule.scale_roots ? std::sqrt(static_cast<A>(rule.scale)) : A{1}),
+        factor_(rule.scale_roots ? A{1} : static_cast<A>(rule.scale)),
+        share_(key.heads > 0 ? query.heads / key.heads : 1),
+        row_(static_cast<std::size_t>(key.length)) {}
 
   Attended<A> run() {
     result_.output = {query_.batch, query_.heads, query_.length, value_.size, {}};
@@ -73,13 +84,14 @@ class Attender {
       any = any || !(bias == kForbidden);
       row_[static_cast<std::size_t>(j)] = score(b, h, i, j, bias);
     }
-    if (any) softmax_row();
+    if (any) softmax_row(h);
     else std::fill(row_.begin(), row_.end(), A{0});
     if (rule_.keep == 3) result_.scores.insert(result_.scores.end(), row_.begin(), row_.end());
     A* out = result_.output.values.data() + result_.output.row(b, h, i);
     for (std::int64_t d = 0; d < value_.size; ++d) {
       out[d] = pairwise_sum<A>(key_.length, [&](std::int64_t j) {
-        return row_[static_cast<std::size_t>(j)] * value_.values[value_.row(b, h / share_, j) + static_cast<std::size_t>(d)];
+        return row_[static_cast<std::size_t>(j)] *
+               value_.values[value_.row(b, h / share_, j) + static_cast<std::size_t>(d)];
       });
     }
   }
@@ -87,8 +99,8 @@ class Attender {
   A score(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j, A bias) {
     const A* q = query_.values.data() + query_.row(b, h, i);
     const A* k = key_.values.data() + key_.row(b, h / share_, j);
-    // Both sides are scaled by the root before they are multiplied, as the definition does against overflow.
-    A score = pairwise_sum<A>(query_.size, [&](std::int64_t d) { return (q[d] * root_) * (k[d] * root_); });
+    // With scale_roots both sides are scaled before they are multiplied, as ONNX does against overflow.
+    A score = pairwise_sum<A>(query_.size, [&](std::int64_t d) { return (q[d] * root_) * (k[d] * root_); }) * factor_;
     keep(0, score);
     if (rule_.softcap > 0) score = std::tanh(score / static_cast<A>(rule_.softcap)) * static_cast<A>(rule_.softcap);
     keep(1, score);
@@ -101,15 +113,24 @@ class Attender {
     if (rule_.keep == stage) result_.scores.push_back(score);
   }
 
-  void softmax_row() {
-    A largest = row_.front();
+  A rounded(A x) const {
+    return rule_.softmax_type == DType::undefined
+               ? x
+               : static_cast<A>(round_to(rule_.softmax_type, static_cast<double>(x)));
+  }
+
+  void softmax_row(std::int64_t h) {
+    for (A& score : row_) score = rounded(score);
+    const A sink = rule_.sink ? static_cast<A>(rule_.sink(h)) : kForbidden;
+    A largest = std::max(row_.front(), sink);
     for (const A score : row_) {
       // A NaN score must reach the result: it becomes the largest and stays it.
       if (!(score <= largest) && !std::isnan(largest)) largest = score;
     }
     for (A& score : row_) score = std::exp(score - largest);
-    const A total = pairwise_sum<A>(key_.length, [&](std::int64_t j) { return row_[static_cast<std::size_t>(j)]; });
-    for (A& weight : row_) weight /= total;
+    A total = pairwise_sum<A>(key_.length, [&](std::int64_t j) { return row_[static_cast<std::size_t>(j)]; });
+    if (rule_.sink) total += std::exp(sink - largest);
+    for (A& weight : row_) weight = rounded(weight / total);
   }
 
   const Heads<A>& query_;
@@ -117,6 +138,7 @@ class Attender {
   const Heads<A>& value_;
   const AttentionRule& rule_;
   A root_;
+  A factor_;
   std::int64_t share_;
   std::vector<A> row_;
   Attended<A> result_;

@@ -239,7 +239,8 @@ std::vector<std::size_t> order_of(const Call& call, std::size_t rank) {
 
 void infer_transpose(InferCall& call) {
   if (!call.ranked(0)) {
-    if (call.has_attr("perm")) call.set_shape(0, unknown_shape(call.integers("perm").size()));
+    const std::size_t rank = call.integers("perm").size();
+    if (rank > 0) call.set_shape(0, unknown_shape(rank));
     return;
   }
   Shape result;

@@ -44,6 +44,9 @@ Tensor aligned_right(const Call& call, const Tensor& a, const Tensor& b) {
   if (b.size() == 1) return b.reshaped({});
   Dims dims = b.dims();
   dims.resize(dims.size() + padding(call, a.rank(), b.rank()), 1);
+  if (broadcast(a.dims(), dims) != a.dims()) {
+    throw Error("operand " + to_string(b.dims()) + " is not part of " + to_string(a.dims()));
+  }
   return b.reshaped(std::move(dims));
 }
 

@@ -17,9 +17,11 @@ constexpr int kPreciseNesting = 2;
 
 bool deeply_nested(const Call& call) {
   int depth = 0;
-  for (NodeId owner = call.graph().body(call.node().body).owner; owner.valid() && depth <= kPreciseNesting;) {
-    owner = call.graph().body(call.graph().node(owner).body).owner;
-    ++depth;
+  NodeId owner = call.graph().body(call.node().body).owner;
+  while (owner.valid() && depth < kPreciseNesting) {
+    const Node& node = call.graph().node(owner);
+    if (node.op_type != "If") ++depth;  // whose branches are inferred once each
+    owner = call.graph().body(node.body).owner;
   }
   return depth >= kPreciseNesting;
 }
@@ -93,7 +95,7 @@ Tensor collect(const Call& call, ValueId body_output, const std::vector<Tensor>&
   }
   Dims dims;
   for (const Dim& dim : type.shape) dims.push_back(dim.known() ? dim.size : 0);
-  return Tensor(type.dtype, std::move(dims));
+  return {type.dtype, std::move(dims)};
 }
 
 void require_body_arity(const Call& call, BodyId body, std::size_t inputs, std::size_t min_outputs) {

@@ -116,16 +116,16 @@ Mapping category_mapping(const Call& call, DType input) {
                  input == DType::string);
 }
 
-template <Mapping (*kMapping)(const Call&, DType)>
+template <Mapping (*MappingOf)(const Call&, DType)>
 void infer_mapped(InferCall& call) {
-  if (call.in(0).dtype != DType::undefined) call.set_dtype(0, kMapping(call, call.in(0).dtype).values.dtype());
+  if (call.in(0).dtype != DType::undefined) call.set_dtype(0, MappingOf(call, call.in(0).dtype).values.dtype());
   infer_same_shape(call);
 }
 
-template <Mapping (*kMapping)(const Call&, DType)>
+template <Mapping (*MappingOf)(const Call&, DType)>
 void eval_mapped(EvalCall& call) {
   const Tensor& x = call.in(0);
-  const Mapping mapping = kMapping(call, x.dtype());
+  const Mapping mapping = MappingOf(call, x.dtype());
   if (mapping.keys.size() != mapping.values.size()) {
     throw Error("there are " + std::to_string(mapping.keys.size()) + " keys and " +
                 std::to_string(mapping.values.size()) + " values");

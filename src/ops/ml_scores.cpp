@@ -57,6 +57,8 @@ FeatureRows::FeatureRows(const Tensor& tensor) {
   check_rank(tensor.rank());
   rows = tensor.rank() == 1 ? 1 : tensor.dim(0);
   columns = tensor.dims().back();
+  // Rows without columns cost no memory here but would in the result.
+  if (columns == 0 && rows > (1 << 20)) throw Error("X of shape " + to_string(tensor.dims()) + " is too large");
   values = elements<double>(tensor);
 }
 

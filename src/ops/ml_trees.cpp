@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "ops/families.h"
@@ -239,53 +240,66 @@ void eval_tree_regressor(EvalCall& call) {
 
 // ---- classification ----------------------------------------------------------
 
-ClassLabels tree_labels(const Call& call) { return {call, "classlabels_int64s", "classlabels_strings"}; }
-
 void infer_tree_classifier(InferCall& call) {
-  const ClassLabels labels = tree_labels(call);
+  const ClassLabels labels(call, "classlabels_int64s", "classlabels_strings");
   infer_classifier(call, labels, static_cast<std::int64_t>(labels.size()));
 }
 
-// Two classes of which only one is voted for: the votes are the second one's score, a probability when no
-// weight is negative.
+// Two classes of which only one is voted for: the votes decide against a threshold, one half when they are
+// probabilities, which no negative weight suggests. Votes for the first class stand for the second one's score.
 struct TwoClasses {
   bool single = false;
   bool is_probability = true;
+  bool complement = false;
 
   TwoClasses(const Call& call, std::size_t classes) {
     const std::vector<std::int64_t> ids = call.integers("class_ids");
     single = classes == 2 && std::ranges::all_of(ids, [&](std::int64_t id) { return id == ids.front(); });
+    complement = single && (ids.empty() || ids.front() == 0);
     for (const double weight : real_list(call, "class_weights")) is_probability = is_probability && weight >= 0;
+  }
+  std::size_t choose(double score) const { return score > (is_probability ? 0.5 : 0.0) ? 1 : 0; }
+};
+
+struct TreeClassifier {
+  ClassLabels labels;
+  TwoClasses two;
+  Forest forest;
+  std::vector<double> base;
+  PostTransform transform;
+
+  explicit TreeClassifier(const Call& call)
+      : labels(call, "classlabels_int64s", "classlabels_strings"),
+        two(call, labels.size()),
+        forest(read_forest(call, "class_", labels.size())),
+        base(real_list(call, "base_values")),
+        transform(post_transform(call)) {
+    if (two.single) base.insert(base.begin(), 2 - std::min<std::size_t>(base.size(), 2), 0.0);
+    base = optional_list(std::move(base), labels.size(), "base_values");
+  }
+  // Appends the scores of one row, and gives the index of its label.
+  std::size_t classify(std::span<const double> row, std::vector<double>& all) const {
+    std::vector<double> scores = aggregate(forest, row, labels.size(), Aggregate::sum);
+    if (two.complement) scores[1] = std::exchange(scores[0], 0.0);
+    for (std::size_t c = 0; c < scores.size(); ++c) scores[c] += base[c];
+    std::size_t label = 0;
+    if (two.single) label = two.choose(scores[1]);
+    else label = scores.size() == 1 ? (scores[0] > 0 ? 1 : 0) : index_of_largest(scores);
+    if (two.complement) scores = both_scores(transform, scores[1], two.is_probability);
+    else apply_transform(transform, scores);
+    all.insert(all.end(), scores.begin(), scores.end());
+    return label;
   }
 };
 
 void eval_tree_classifier(EvalCall& call) {
-  const ClassLabels labels = tree_labels(call);
-  const std::size_t classes = labels.size();
-  const TwoClasses two(call, classes);
-  const Forest forest = read_forest(call, "class_", classes);
-  std::vector<double> base = real_list(call, "base_values");
-  const double single_base = base.empty() ? 0.0 : base.back();
-  if (!two.single) base = base_values(call, classes);
-  const PostTransform transform = post_transform(call);
+  const TreeClassifier model(call);
   const FeatureRows input(call.in(0));
   std::vector<double> all;
   std::vector<std::size_t> chosen;
-  for (std::int64_t r = 0; r < input.rows; ++r) {
-    std::vector<double> scores = aggregate(forest, input.row(r), classes, Aggregate::sum);
-    if (two.single) {
-      const double score = scores[0] + scores[1] + single_base;
-      chosen.push_back(score > (two.is_probability ? 0.5 : 0.0) ? 1 : 0);
-      scores = both_scores(transform, score, two.is_probability);
-    } else {
-      for (std::size_t c = 0; c < classes; ++c) scores[c] += base[c];
-      chosen.push_back(classes == 1 ? (scores[0] > 0 ? 1 : 0) : index_of_largest(scores));
-      apply_transform(transform, scores);
-    }
-    all.insert(all.end(), scores.begin(), scores.end());
-  }
-  call.out(0, labels.select(chosen));
-  call.out(1, score_tensor(input.rows, static_cast<std::int64_t>(classes), all));
+  for (std::int64_t r = 0; r < input.rows; ++r) chosen.push_back(model.classify(input.row(r), all));
+  call.out(0, model.labels.select(chosen));
+  call.out(1, score_tensor(input.rows, static_cast<std::int64_t>(model.labels.size()), all));
 }
 
 // ---- TreeEnsemble ------------------------------------------------------------

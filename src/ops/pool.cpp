@@ -16,8 +16,8 @@ namespace finity {
 namespace {
 
 void infer_pool(InferCall& call) {
-  if (!call.ranked(0)) return;
-  const Shape out = pool_shape(call, call.shape(0));
+  // The window has one size per spatial axis, which gives the rank where X does not.
+  const Shape out = pool_shape(call, call.ranked(0) ? call.shape(0) : Shape(call.integers("kernel_shape").size() + 2));
   for (std::size_t i = 0; i < call.output_count(); ++i) call.set_shape(i, out);
 }
 
@@ -231,7 +231,7 @@ const OpDef kOps[] = {
      .summary = "p-norm of each window",
      .signature = "(X: T) -> (Y: T) where T: float",
      .attrs = "auto_pad: string = NOTSET {NOTSET, SAME_UPPER, SAME_LOWER, VALID}; kernel_shape: ints; strides: ints; "
-              "dilations: ints; pads: ints; ceil_mode: int = 0",
+              "dilations: ints; pads: ints; ceil_mode: int = 0; p: value",
      .freedom = kSumFreedom,
      .infer = infer_pool,
      .eval = eval_lp_pool},
@@ -250,6 +250,7 @@ const OpDef kOps[] = {
     {.name = "GlobalLpPool",
      .summary = "p-norm of each channel",
      .signature = "(X: T) -> (Y: T) where T: float",
+     .attrs = "p: value",
      .freedom = kSumFreedom,
      .infer = infer_global_pool,
      .eval = eval_global_lp_pool},

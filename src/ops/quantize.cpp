@@ -94,7 +94,7 @@ void eval_dequantize(EvalCall& call) {
   const Tensor& x = call.in(0);
   const DType wanted = dtype_attr(call, "output_dtype");
   const DType out = wanted == DType::undefined ? call.in(1).dtype() : wanted;
-  if (!is_float(out)) throw Error("cannot dequantize to " + std::string(name(out)));
+  if (!is_float(out) || info(out).bits < 16) throw Error("cannot dequantize to " + std::string(name(out)));
   const ScaleLayout layout = layout_of(call);
   const std::vector<double> values = elements<double>(x);
   const std::vector<double> scales = elements<double>(call.in(1));

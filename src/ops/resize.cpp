@@ -91,7 +91,7 @@ std::vector<std::size_t> resized_axes(const Call& call, std::size_t rank) {
 
 // Older exporters pass an empty tensor instead of leaving an operand out.
 bool surely_empty(const InferCall& call, std::size_t i) {
-  return !call.has_input(i) || (call.ranked(i) && call.rank(i) == 1 && call.shape(i)[0].size == 0);
+  return !call.has_input(i) || (call.ranked(i) && product(call.shape(i)).size == 0);
 }
 
 void require_one(bool scales, bool sizes) {

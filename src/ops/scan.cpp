@@ -203,6 +203,8 @@ std::int64_t batch_size(const EvalCall& call, const ScanParts& parts) {
   const Tensor& first = call.in(parts.first + parts.states);
   if (first.rank() < 2)
     throw Error("a scanned input has shape " + to_string(first.dims()) + ", expected rank 2 or more");
+  // Only an empty tensor can have such a batch, and only the lengths would take memory.
+  if (first.dim(0) > (1 << 24)) throw Error("a batch of " + std::to_string(first.dim(0)) + " is too large");
   for (std::size_t i = parts.first; i < call.input_count(); ++i) {
     const Tensor& tensor = call.in(i);
     const bool scanned = i >= parts.first + parts.states;
@@ -216,8 +218,9 @@ std::int64_t batch_size(const EvalCall& call, const ScanParts& parts) {
 }
 
 std::vector<std::int64_t> batch_lengths(const EvalCall& call, std::int64_t batch, std::int64_t longest) {
-  if (!call.has_input(0)) return std::vector<std::int64_t>(static_cast<std::size_t>(batch), longest);
-  std::vector<std::int64_t> lengths = elements<std::int64_t>(call.in(0));
+  std::vector<std::int64_t> lengths(static_cast<std::size_t>(batch), longest);
+  if (!call.has_input(0)) return lengths;
+  lengths = elements<std::int64_t>(call.in(0));
   if (static_cast<std::int64_t>(lengths.size()) != batch) {
     throw Error("sequence_lens has " + std::to_string(lengths.size()) + " entries for a batch of " +
                 std::to_string(batch));

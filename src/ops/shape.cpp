@@ -105,10 +105,12 @@ void eval_range(EvalCall& call) {
     call.out(0, float_range(call, dtype, element_as_double(call.in(0), 0), element_as_double(call.in(2), 0), count));
     return;
   }
-  const std::int64_t start = element_as_int(call.in(0), 0), delta = element_as_int(call.in(2), 0);
-  std::vector<std::int64_t> values(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i) values[static_cast<std::size_t>(i)] = start + i * delta;
-  call.out(0, from_elements<std::int64_t>(dtype, {count}, values));
+  // Unsigned, since i * delta may overflow although the sum does not.
+  const auto start = static_cast<std::uint64_t>(element_as_int(call.in(0), 0));
+  const auto delta = static_cast<std::uint64_t>(element_as_int(call.in(2), 0));
+  std::vector<std::uint64_t> values(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = start + i * delta;
+  call.out(0, from_elements<std::uint64_t>(dtype, {count}, values));
 }
 
 // ---- EyeLike ---------------------------------------------------------------

@@ -48,12 +48,18 @@ Dim size_value(const InferCall& call, std::size_t input) {
 std::int64_t one_sided(std::int64_t points) { return points / 2 + 1; }
 Dim one_sided(const Dim& points) { return points.known() ? Dim::of(one_sided(points.size)) : Dim{}; }
 
-// e^(-2 pi i k / n) for k < n, or with a plus for the inverse.
+// e^(-2 pi i k / n) for k < n, or with a plus for the inverse. Quarter turns are exact.
 std::vector<Complex> unit_roots(std::int64_t points, bool inverse) {
   check_points(points);
-  std::vector<Complex> roots(static_cast<std::size_t>(points));
-  const double step = (inverse ? 2.0 : -2.0) * std::numbers::pi / static_cast<double>(points);
-  for (std::size_t k = 0; k < roots.size(); ++k) roots[k] = std::polar(1.0, step * static_cast<double>(k));
+  constexpr Complex kQuarters[] = {{1, 0}, {0, 1}, {-1, 0}, {0, -1}};
+  std::vector<Complex> roots;
+  roots.reserve(static_cast<std::size_t>(points));
+  for (std::int64_t k = 0; k < points; ++k) {
+    const bool quarter = 4 * k % points == 0;
+    const double angle = 2.0 * std::numbers::pi * static_cast<double>(k) / static_cast<double>(points);
+    const Complex root = quarter ? kQuarters[4 * k / points] : std::polar(1.0, angle);
+    roots.push_back(inverse ? root : std::conj(root));
+  }
   return roots;
 }
 
@@ -304,7 +310,7 @@ constexpr Cosines kHann{0.5, 0.5, 0.0};
 constexpr Cosines kHamming{25.0 / 46.0, 21.0 / 46.0, 0.0};
 constexpr Cosines kBlackman{0.42, 0.5, 0.08};
 
-template <const Cosines& kWindow>
+template <const Cosines& Window>
 void eval_window(EvalCall& call) {
   const std::int64_t size = scalar_in(call, 0, "size");
   Dims dims = computable({size});
@@ -312,7 +318,7 @@ void eval_window(EvalCall& call) {
   std::vector<double> values(static_cast<std::size_t>(size));
   for (std::size_t i = 0; i < values.size(); ++i) {
     const double x = 2.0 * std::numbers::pi * static_cast<double>(i) / period;
-    values[i] = kWindow.a0 - kWindow.a1 * std::cos(x) + kWindow.a2 * std::cos(2.0 * x);
+    values[i] = Window.a0 - Window.a1 * std::cos(x) + Window.a2 * std::cos(2.0 * x);
   }
   call.out(0, from_elements<double>(output_datatype(call), std::move(dims), values));
 }

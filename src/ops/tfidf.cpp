@@ -45,13 +45,13 @@ GramRange gram_range(const Call& call) {
 }
 
 template <class Token>
-using Pool = std::map<std::vector<Token>, std::int64_t>;  // n-gram -> column
+using Pool = std::map<std::vector<Token>, std::size_t>;  // n-gram -> its number in the pool
 
 // The pool lists all 1-grams, then all 2-grams ...; ngram_counts says where each kind starts.
 template <class Token>
 Pool<Token> read_pool(const Call& call, const std::vector<Token>& tokens, const GramRange& range) {
   const std::vector<std::int64_t> starts = call.integers("ngram_counts");
-  const std::vector<std::int64_t> columns = call.integers("ngram_indexes");
+  const std::size_t columns = call.integers("ngram_indexes").size();
   const auto total = static_cast<std::int64_t>(tokens.size());
   Pool<Token> pool;
   std::size_t gram = 0;
@@ -62,10 +62,10 @@ Pool<Token> read_pool(const Call& call, const std::vector<Token>& tokens, const 
       throw Error("attribute 'ngram_counts' does not fit the pool");
     }
     for (std::int64_t at = starts[kind]; at < end; at += length, ++gram) {
-      if (gram >= columns.size()) throw Error("attribute 'ngram_indexes' is too short for the pool");
+      if (gram >= columns) throw Error("attribute 'ngram_indexes' is too short for the pool");
       if (length < range.shortest || length > range.longest) continue;
       const auto first = tokens.begin() + static_cast<std::ptrdiff_t>(at);
-      pool[std::vector<Token>(first, first + static_cast<std::ptrdiff_t>(length))] = columns[gram];
+      pool[std::vector<Token>(first, first + static_cast<std::ptrdiff_t>(length))] = gram;
     }
   }
   return pool;
@@ -74,49 +74,57 @@ Pool<Token> read_pool(const Call& call, const std::vector<Token>& tokens, const 
 // Adds the n-grams of one row; a skip of s takes every (s+1)th token. Single tokens do not depend on the skip.
 template <class Token>
 void count_grams(const Pool<Token>& pool, std::span<const Token> row, std::size_t length, std::int64_t skips,
-                 std::span<float> counts) {
+                 std::vector<float>& counts) {
   const std::size_t farthest = length == 1 ? 1 : std::min(static_cast<std::size_t>(skips), row.size()) + 1;
   std::vector<Token> gram(length);
   for (std::size_t step = 1; step <= farthest && (length - 1) * step < row.size(); ++step) {
     for (std::size_t start = 0; start + (length - 1) * step < row.size(); ++start) {
       for (std::size_t i = 0; i < length; ++i) gram[i] = row[start + i * step];
       const auto found = pool.find(gram);
-      if (found != pool.end()) counts[static_cast<std::size_t>(found->second)] += 1.0F;
+      if (found != pool.end()) counts[found->second] += 1.0F;
     }
   }
 }
 
-void apply_weights(const Call& call, std::span<float> counts) {
-  const std::string mode = call.text("mode");
-  if (mode == "TF") return;
-  const std::vector<double> weights = call.reals("weights");
-  if (!weights.empty() && weights.size() < counts.size()) throw Error("attribute 'weights' is too short");
-  for (std::size_t i = 0; i < counts.size(); ++i) {
-    if (mode == "IDF") counts[i] = std::min(counts[i], 1.0F);
-    if (!weights.empty()) counts[i] *= static_cast<float>(weights[i]);
+// Where each n-gram of the pool goes, and what its count is multiplied with.
+struct Weighting {
+  std::vector<std::int64_t> columns;
+  std::vector<double> weights;
+  bool once = false;
+
+  explicit Weighting(const Call& call) : columns(call.integers("ngram_indexes")), once(call.text("mode") == "IDF") {
+    if (call.text("mode") != "TF") weights = call.reals("weights");
+    if (weights.empty()) weights.assign(columns.size(), 1.0);
+    if (weights.size() < columns.size()) throw Error("attribute 'weights' is too short");
   }
-}
+  void add(const std::vector<float>& counts, std::span<float> row) const {
+    for (std::size_t gram = 0; gram < counts.size(); ++gram) {
+      const float count = once ? std::min(counts[gram], 1.0F) : counts[gram];
+      row[static_cast<std::size_t>(columns[gram])] += count * static_cast<float>(weights[gram]);
+    }
+  }
+};
 
 template <class Token>
 void vectorize(EvalCall& call, std::span<const Token> tokens, const std::vector<Token>& pool_tokens) {
   const GramRange range = gram_range(call);
   const Pool<Token> pool = read_pool(call, pool_tokens, range);
-  const std::int64_t columns = column_count(call);
+  const Weighting weighting(call);
   Dims dims = call.in(0).dims();
   if (dims.size() > 2) throw Error("X has shape " + to_string(dims) + ", expected rank 1 or 2");
   const auto rows = static_cast<std::size_t>(dims.size() == 2 ? dims[0] : 1);
   const std::size_t row_size = rows == 0 ? 0 : tokens.size() / rows;
   if (dims.empty()) dims.emplace_back();
-  dims.back() = columns;
+  dims.back() = column_count(call);
+  const auto width = static_cast<std::size_t>(dims.back());
   Tensor result(DType::float32, std::move(dims));
   const auto kinds = static_cast<std::int64_t>(call.integers("ngram_counts").size());
   for (std::size_t r = 0; r < rows; ++r) {
-    const std::size_t width = static_cast<std::size_t>(columns);
-    const std::span<float> counts = result.mutable_data<float>().subspan(r * width, width);
+    std::vector<float> counts(weighting.columns.size(), 0.0F);
     for (std::int64_t length = range.shortest; length <= std::min(range.longest, kinds); ++length) {
       count_grams(pool, tokens.subspan(r * row_size, row_size), static_cast<std::size_t>(length), range.skips, counts);
     }
-    apply_weights(call, counts);
+    weighting.add(counts, result.mutable_data<float>().subspan(r * width, width));
   }
   call.out(0, std::move(result));
 }
@@ -137,7 +145,6 @@ const OpDef kOps[] = {
      .signature = "(X: string|int32|int64) -> (Y: float32)",
      .attrs = "max_gram_length: int; max_skip_count: int; min_gram_length: int; mode: string {TF, IDF, TFIDF}; "
               "ngram_counts: ints; ngram_indexes: ints; pool_int64s: ints; pool_strings: strings; weights: floats",
-     .freedom = "weights belong to the columns of the output, as in the runtimes, not to the n-grams of the pool",
      .infer = infer_tfidf,
      .eval = eval_tfidf},
 };

@@ -26,9 +26,9 @@ std::size_t tensor_count(const Call& call, std::size_t groups) {
   return count;
 }
 
-template <std::size_t kGroups>
+template <std::size_t Groups>
 void infer_step(InferCall& call) {
-  const std::size_t count = tensor_count(call, kGroups);
+  const std::size_t count = tensor_count(call, Groups);
   for (std::size_t i = 0; i < call.output_count(); ++i) {
     const std::size_t group = i / count;
     call.set_type(i, call.in(2 + (group == 0 ? 0 : group + 1) * count + i % count));
@@ -52,20 +52,20 @@ std::vector<double> group_elements(const EvalCall& call, std::size_t input, cons
   return elements<double>(tensor);
 }
 
-template <std::size_t kGroups, class Rule>
+template <std::size_t Groups, class Rule>
 void eval_step(EvalCall& call, Rule rule) {
-  const std::size_t count = tensor_count(call, kGroups);
+  const std::size_t count = tensor_count(call, Groups);
   for (std::size_t t = 0; t < count; ++t) {
     const Tensor& tensor = call.in(2 + t);
     std::vector<std::vector<double>> groups;
-    for (std::size_t g = 0; g < kGroups; ++g) groups.push_back(group_elements(call, 2 + g * count + t, tensor));
+    for (std::size_t g = 0; g < Groups; ++g) groups.push_back(group_elements(call, 2 + g * count + t, tensor));
     for (std::size_t i = 0; i < groups[0].size(); ++i) {
-      Element element{groups[0][i], groups[1][i], {groups[2][i], groups[kGroups - 1][i]}};
+      Element element{groups[0][i], groups[1][i], {groups[2][i], groups[Groups - 1][i]}};
       rule(element);
       groups[0][i] = element.x;
-      for (std::size_t g = 2; g < kGroups; ++g) groups[g][i] = element.state[g - 2];
+      for (std::size_t g = 2; g < Groups; ++g) groups[g][i] = element.state[g - 2];
     }
-    for (std::size_t g = 0; g < kGroups; ++g) {
+    for (std::size_t g = 0; g < Groups; ++g) {
       if (g == 1) continue;
       const Tensor& like = call.in(2 + g * count + t);
       call.out((g == 0 ? 0 : g - 1) * count + t, from_elements<double>(like.dtype(), like.dims(), groups[g]));

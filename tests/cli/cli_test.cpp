@@ -46,7 +46,8 @@ TEST_P(CliGolden, Matches) {
   ASSERT_TRUE(golden.starts_with(start)) << path;
   const std::string arguments = golden.substr(start.size(), golden.find('\n') - start.size());
   const Finished finished = run(arguments);
-  const std::string actual = start + arguments + "\n" + finished.output + "exit " + std::to_string(finished.exit_code) + "\n";
+  const std::string actual =
+      start + arguments + "\n" + finished.output + "exit " + std::to_string(finished.exit_code) + "\n";
   if (std::getenv("FINITY_UPDATE") != nullptr) write_file_atomically(path, actual);
   else EXPECT_EQ(actual, golden) << path;
 }
@@ -58,11 +59,14 @@ std::vector<std::string> goldens() {
   return names;
 }
 
-INSTANTIATE_TEST_SUITE_P(Commands, CliGolden, testing::ValuesIn(goldens()), [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Commands, CliGolden, testing::ValuesIn(goldens()),
+                         [](const auto& info) { return info.param; });
 
 class TemporaryFolder {
  public:
-  TemporaryFolder() : path_(fs::temp_directory_path() / ("finity-cli-" + std::to_string(getpid()))) { fs::create_directories(path_); }
+  TemporaryFolder() : path_(fs::temp_directory_path() / ("finity-cli-" + std::to_string(getpid()))) {
+    fs::create_directories(path_);
+  }
   ~TemporaryFolder() { fs::remove_all(path_); }
   std::string file(const std::string& name) const { return (path_ / name).string(); }
 
@@ -96,7 +100,8 @@ TEST(Cli, BadFilesGiveOneLineAndExitTwo) {
   write_file_atomically(folder.file("empty.onnx"), "");
   write_file_atomically(folder.file("noise.onnx"), "\xff\xfe not a model at all");
   write_file_atomically(folder.file("cut.onnx"), std::string("\x08\x08\x3a\x7f\x0a", 5));
-  for (const std::string& name : {folder.file("empty.onnx"), folder.file("noise.onnx"), folder.file("cut.onnx"), folder.file("missing.onnx"), folder.file("")}) {
+  for (const std::string& name : {folder.file("empty.onnx"), folder.file("noise.onnx"), folder.file("cut.onnx"),
+                                  folder.file("missing.onnx"), folder.file("")}) {
     for (const char* command : {"inspect", "run"}) {
       const Finished finished = run(std::string(command) + " " + name);
       EXPECT_EQ(finished.exit_code, 2) << name;

@@ -12,7 +12,9 @@ std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
-Tensor numbers(DType dtype) { return from_elements<std::int64_t>(dtype, {2, 3}, std::vector<std::int64_t>{0, 1, 2, 3, 4, 5}); }
+Tensor numbers(DType dtype) {
+  return from_elements<std::int64_t>(dtype, {2, 3}, std::vector<std::int64_t>{0, 1, 2, 3, 4, 5});
+}
 
 TEST(Npz, KeepsEveryTypeNumpyHas) {
   NamedTensors tensors;
@@ -37,7 +39,8 @@ TEST(Npz, WidensWhatNumpyDoesNotHave) {
 }
 
 TEST(Npz, ReadsColumnMajorArrays) {
-  std::string text = write_npy(from_elements<std::int64_t>(DType::int8, {2, 3}, std::vector<std::int64_t>{0, 3, 1, 4, 2, 5}));
+  std::string text =
+      write_npy(from_elements<std::int64_t>(DType::int8, {2, 3}, std::vector<std::int64_t>{0, 3, 1, 4, 2, 5}));
   text.replace(text.find("False"), 5, "True ");
   EXPECT_TRUE(identical(read_npy(bytes_of(text)), numbers(DType::int8)));
 }

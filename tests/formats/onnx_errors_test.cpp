@@ -27,7 +27,7 @@ TEST(OnnxErrors, NotAModel) {
   EXPECT_EQ(read_error(Message().integer(1, 8)), "m.onnx: is not an ONNX model: it has no graph");
   EXPECT_EQ(read_error(Message().message(1, node("x", {}, {}))),
             "m.onnx: is not an ONNX model: byte 0: field 1 is text or a message, expected a number");
-  EXPECT_EQ(read_error(model(Message()).message(7, Message())), "m.onnx: byte 8: a second graph");
+  EXPECT_EQ(read_error(model(Message()).message(7, Message())), "m.onnx: byte 10: a second graph");
 }
 
 TEST(OnnxErrors, Files) {
@@ -98,11 +98,13 @@ TEST(OnnxErrors, Attributes) {
             start + "attribute 'a': is declared as an int but holds a float");
   EXPECT_EQ(graph_error(with_attribute(attribute("a", 4))),
             start + "attribute 'a': is declared as a tensor but holds nothing");
+  EXPECT_EQ(graph_error(with_attribute(attribute("a", 5).message(6, Message()))),
+            start + "attribute 'a': holds an empty graph");
   EXPECT_EQ(graph_error(with_attribute(attribute("a", 77))), start + "attribute 'a': has the unknown kind 77");
   EXPECT_EQ(graph_error(with_attribute(Message().text(1, "a").integer(3, 1).real(2, 1))),
             start + "attribute 'a': has several values and does not say which one counts");
   EXPECT_EQ(graph_error(with_attribute(attribute("a", 2).text(3, "x"))),
-            start + "byte 21: field 3 is text or a message, expected a number");
+            start + "byte 24: field 3 is text or a message, expected a number");
   const Message twice = node("Op", {}, {"y"}, "n")
                             .message(5, attribute("a", 2).integer(3, 1))
                             .message(5, attribute("a", 2).integer(3, 1));

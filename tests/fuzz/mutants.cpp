@@ -105,8 +105,11 @@ void add_official_tests(Seeds& seeds) {
 void add_other_formats(Seeds& seeds) {
   for (const std::string& bytes : seeds["onnx"]) {
     std::vector<finity::Note> notes;
-    const finity::Graph graph =
-        finity::read_onnx({.bytes = std::as_bytes(std::span(bytes.data(), bytes.size())), .owner = nullptr, .name = "seed", .directory = {}}, notes);
+    const finity::Graph graph = finity::read_onnx({.bytes = std::as_bytes(std::span(bytes.data(), bytes.size())),
+                                                   .owner = nullptr,
+                                                   .name = "seed",
+                                                   .directory = {}},
+                                                  notes);
     seeds["text"].push_back(finity::print_graph(graph));
   }
   for (const auto& entry : std::filesystem::directory_iterator(FINITY_TESTDATA "/ops")) {
@@ -114,25 +117,29 @@ void add_other_formats(Seeds& seeds) {
   }
   for (const std::string& bytes : seeds["tensor"]) {
     try {
-      seeds["npz"].push_back(finity::write_npz({{"x", finity::read_tensor_proto(std::as_bytes(std::span(bytes.data(), bytes.size())))}}));
+      seeds["npz"].push_back(
+          finity::write_npz({{"x", finity::read_tensor_proto(std::as_bytes(std::span(bytes.data(), bytes.size())))}}));
     } catch (const finity::Error&) {
       continue;  // a sequence
     }
   }
 }
 
-[[noreturn]] void report(const finity::FuzzTarget& target, const std::string& bytes, const char* what, std::size_t amount) {
+[[noreturn]] void report(const finity::FuzzTarget& target, const std::string& bytes, const char* what,
+                         std::size_t amount) {
   const std::string path = "mutant-" + std::string(target.name) + ".bin";
   if (std::FILE* file = std::fopen(path.c_str(), "wb")) {
     std::fwrite(bytes.data(), 1, bytes.size(), file);
     std::fclose(file);
   }
-  std::printf("%s: %s %zu for a file of %zu bytes, kept as %s\n", std::string(target.name).c_str(), what, amount, bytes.size(), path.c_str());
+  std::printf("%s: %s %zu for a file of %zu bytes, kept as %s\n", std::string(target.name).c_str(), what, amount,
+              bytes.size(), path.c_str());
   std::exit(1);
 }
 
 // Number of mutants that were still accepted: a run in which none is would test only the first check.
-std::size_t run_target(const finity::FuzzTarget& target, const std::vector<std::string>& seeds, std::size_t count, Rng& rng) {
+std::size_t run_target(const finity::FuzzTarget& target, const std::vector<std::string>& seeds, std::size_t count,
+                       Rng& rng) {
   std::size_t accepted = 0;
   for (std::size_t i = 0; i < count; ++i) {
     std::string bytes = seeds[rng.below(seeds.size())];
@@ -163,7 +170,8 @@ int main(int argc, char** argv) {
     // Models are the widest door; the other readers share the rest.
     const std::size_t share = target.name == "onnx" ? count / 2 : count / 6;
     const std::size_t accepted = run_target(target, own, share, rng);
-    std::printf("%s: %zu mutants of %zu seeds, %zu accepted\n", std::string(target.name).c_str(), share, own.size(), accepted);
+    std::printf("%s: %zu mutants of %zu seeds, %zu accepted\n", std::string(target.name).c_str(), share, own.size(),
+                accepted);
     if (accepted == 0 || accepted == share) return 1;
   }
   return 0;

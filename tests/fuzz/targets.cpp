@@ -25,8 +25,11 @@ void check_round_trip(const Graph& graph) {
     return;  // a graph may hold what ONNX cannot say
   }
   std::vector<Note> notes;
-  const Graph again =
-      read_onnx({.bytes = std::as_bytes(std::span(written.data(), written.size())), .owner = nullptr, .name = "again", .directory = {}}, notes);
+  const Graph again = read_onnx({.bytes = std::as_bytes(std::span(written.data(), written.size())),
+                                 .owner = nullptr,
+                                 .name = "again",
+                                 .directory = {}},
+                                notes);
   if (again.nodes().size() != graph.nodes().size()) std::abort();
 }
 

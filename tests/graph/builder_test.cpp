@@ -11,8 +11,14 @@ struct Fixture {
   GraphBuilder builder;
   BodyId main = builder.add_body("main");
 
-  NodeId node(const std::string& name, std::vector<ValueId> in, std::vector<ValueId> out, BodyId body = {0}, Attrs attrs = {}) {
-    return builder.add_node({.op_type = builder.intern("Op"), .name = name, .inputs = std::move(in), .outputs = std::move(out), .attrs = std::move(attrs), .body = body});
+  NodeId node(const std::string& name, std::vector<ValueId> in, std::vector<ValueId> out, BodyId body = {0},
+              Attrs attrs = {}) {
+    return builder.add_node({.op_type = builder.intern("Op"),
+                             .name = name,
+                             .inputs = std::move(in),
+                             .outputs = std::move(out),
+                             .attrs = std::move(attrs),
+                             .body = body});
   }
   ValueId value(const std::string& name, BodyId body = {0}) { return builder.add_value(body, name); }
 };

@@ -41,7 +41,8 @@ std::string weaker(const Type& ours, const onnx::TypeProto& theirs) {
   const onnx::TypeProto_Tensor& tensor = theirs.tensor_type();
   if (tensor.elem_type() == 0) return {};
   if (ours.kind != Type::Kind::tensor) return "is not typed as a tensor";
-  if (static_cast<int>(ours.dtype) != tensor.elem_type()) return "dtype is " + std::string(name(ours.dtype)) + ", libonnx says " + std::to_string(tensor.elem_type());
+  if (static_cast<int>(ours.dtype) != tensor.elem_type())
+    return "dtype is " + std::string(name(ours.dtype)) + ", libonnx says " + std::to_string(tensor.elem_type());
   if (!tensor.has_shape()) return {};
   if (!ours.ranked) return "has no rank, libonnx says " + std::to_string(tensor.shape().dim_size());
   if (static_cast<int>(ours.shape.size()) != tensor.shape().dim_size()) return "has another rank than libonnx says";
@@ -49,7 +50,9 @@ std::string weaker(const Type& ours, const onnx::TypeProto& theirs) {
     const auto& dim = tensor.shape().dim(i);
     if (!dim.has_dim_value()) continue;
     const std::int64_t size = ours.shape[static_cast<std::size_t>(i)].size;
-    if (size != dim.dim_value()) return "dimension " + std::to_string(i) + " is " + std::to_string(size) + ", libonnx says " + std::to_string(dim.dim_value());
+    if (size != dim.dim_value())
+      return "dimension " + std::to_string(i) + " is " + std::to_string(size) + ", libonnx says " +
+             std::to_string(dim.dim_value());
   }
   return {};
 }
@@ -81,7 +84,9 @@ void compare_model(const std::string& test, Tally& tally) {
     return;
   }
   std::vector<Note> notes;
-  const Graph graph = read_onnx({.bytes = std::as_bytes(std::span(bytes->data(), bytes->size())), .owner = bytes, .name = test, .directory = {}}, notes);
+  const Graph graph = read_onnx(
+      {.bytes = std::as_bytes(std::span(bytes->data(), bytes->size())), .owner = bytes, .name = test, .directory = {}},
+      notes);
   const Types ours = infer_types(graph);
   ++tally.models;
   for (std::size_t i = 0; i < graph.values().size(); ++i) {

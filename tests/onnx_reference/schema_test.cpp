@@ -18,12 +18,32 @@ bool left_out(const std::string& name) {
 }
 
 // Newer than the installed libonnx: operator sets 18 to 27.
-constexpr const char* kNewerOps[] = {
-    "AffineGrid",       "Attention",     "BitCast",         "BitwiseAnd",      "BitwiseNot",      "BitwiseOr",
-    "BitwiseXor",       "CausalConvWithState", "CenterCropPad", "Col2Im",      "CumProd",         "DeformConv",
-    "Gelu",             "GroupNormalization",  "ImageDecoder",  "LinearAttention", "LpPool",      "Mish",
-    "RMSNormalization", "RegexFullMatch", "RotaryEmbedding", "StringConcat",   "StringSplit",     "SwiGLU",
-    "Swish",            "TensorScatter"};
+constexpr const char* kNewerOps[] = {"AffineGrid",
+                                     "Attention",
+                                     "BitCast",
+                                     "BitwiseAnd",
+                                     "BitwiseNot",
+                                     "BitwiseOr",
+                                     "BitwiseXor",
+                                     "CausalConvWithState",
+                                     "CenterCropPad",
+                                     "Col2Im",
+                                     "CumProd",
+                                     "DeformConv",
+                                     "Gelu",
+                                     "GroupNormalization",
+                                     "ImageDecoder",
+                                     "LinearAttention",
+                                     "LpPool",
+                                     "Mish",
+                                     "RMSNormalization",
+                                     "RegexFullMatch",
+                                     "RotaryEmbedding",
+                                     "StringConcat",
+                                     "StringSplit",
+                                     "SwiGLU",
+                                     "Swish",
+                                     "TensorScatter"};
 
 TEST(OpTable, CoversTheDefaultDomain) {
   std::set<std::string> names(std::begin(kNewerOps), std::end(kNewerOps));
@@ -69,7 +89,8 @@ TEST(OpTable, AdmitsWhatEverySchemaVersionAdmits) {
     for (std::size_t i = 0; i < schema.inputs().size(); ++i) {
       const Param* param = Signature::param(signature.inputs, i);
       ASSERT_NE(param, nullptr) << where << " has an input " << schema.inputs()[i].GetName();
-      for (const std::string* type : schema.inputs()[i].GetTypes()) EXPECT_TRUE(admits(*param, *type)) << where << " input " << param->name << " " << *type;
+      for (const std::string* type : schema.inputs()[i].GetTypes())
+        EXPECT_TRUE(admits(*param, *type)) << where << " input " << param->name << " " << *type;
     }
     std::size_t ours = 0;
     for (std::size_t i = 0; i < signature.inputs.size(); ++i) {
@@ -80,7 +101,8 @@ TEST(OpTable, AdmitsWhatEverySchemaVersionAdmits) {
       EXPECT_LE(ours, required(schema.inputs())) << where << " requires fewer inputs";
     }
     EXPECT_LE(schema.outputs().size(), signature.outputs.size()) << where;
-    for (const auto& [name, attr] : schema.attributes()) EXPECT_NE(signature.attr(name), nullptr) << where << " attribute " << name;
+    for (const auto& [name, attr] : schema.attributes())
+      EXPECT_NE(signature.attr(name), nullptr) << where << " attribute " << name;
   }
   EXPECT_GT(checked, 350);
 }

@@ -1,4 +1,6 @@
 // testdata/ops/*.txt: small cases per op family, each evaluated and type-checked.
+#include "formats/text/cases.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,7 +9,6 @@
 #include "base/error.h"
 #include "exec/compare.h"
 #include "exec/reference.h"
-#include "formats/text/cases.h"
 #include "formats/text/text.h"
 #include "support/support.h"
 #include "types/infer.h"

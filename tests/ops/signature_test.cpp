@@ -11,8 +11,9 @@ namespace finity {
 namespace {
 
 TEST(Signature, ParsesEveryKindOfParameter) {
-  const Signature s = parse_signature("(X: T, B?: T, rest...: int64, more...?: value) -> (Y: seq(T), Z: optional(float16|bool)) where T: float|int8",
-                                      "axis: int = -1; eps: float = 1e-05; mode: string = linear {linear, cubic}; pads: ints");
+  const Signature s = parse_signature(
+      "(X: T, B?: T, rest...: int64, more...?: value) -> (Y: seq(T), Z: optional(float16|bool)) where T: float|int8",
+      "axis: int = -1; eps: float = 1e-05; mode: string = linear {linear, cubic}; pads: ints");
   ASSERT_EQ(s.inputs.size(), 4u);
   EXPECT_EQ(s.inputs[1].arity, Param::Arity::optional);
   EXPECT_EQ(s.inputs[2].arity, Param::Arity::some);
@@ -29,8 +30,8 @@ TEST(Signature, ParsesEveryKindOfParameter) {
 }
 
 TEST(Signature, RejectsMalformedTexts) {
-  for (const char* text : {"", "(X: T) -> (Y: T)", "(X) -> (Y: float)", "(X: float) (Y: float)", "(X: float) -> (Y: floaty)",
-                           "(X: float) -> (Y: float) extra"}) {
+  for (const char* text : {"", "(X: T) -> (Y: T)", "(X) -> (Y: float)", "(X: float) (Y: float)",
+                           "(X: float) -> (Y: floaty)", "(X: float) -> (Y: float) extra"}) {
     EXPECT_THROW(parse_signature(text, ""), Error) << text;
   }
   for (const char* attrs : {"axis int", "axis: int = x", "axis: ints = 3", "axis: int, b: int"}) {
@@ -40,7 +41,8 @@ TEST(Signature, RejectsMalformedTexts) {
 
 TEST(OpTable, EveryEntryIsCompleteAndUnique) {
   std::set<std::pair<std::string_view, std::string_view>> seen;
-  static const std::set<std::string> kKinds = {"int", "float", "string", "tensor", "graph", "type", "ints", "floats", "strings", "tensors", "graphs", "types"};
+  static const std::set<std::string> kKinds = {"value", "int",    "float",   "string",  "tensor", "graph", "type",
+                                               "ints",  "floats", "strings", "tensors", "graphs", "types"};
   for (const OpDef* op : all_ops()) {
     EXPECT_TRUE(seen.emplace(op->domain, op->name).second) << op->name << " is listed twice";
     EXPECT_FALSE(op->summary.empty()) << op->name;
@@ -48,7 +50,8 @@ TEST(OpTable, EveryEntryIsCompleteAndUnique) {
     EXPECT_NE(op->infer, nullptr) << op->name;
     EXPECT_GE(op->since, 1) << op->name;
     const Signature& signature = signature_of(*op);
-    for (const AttrSpec& attr : signature.attrs) EXPECT_TRUE(kKinds.contains(attr.kind)) << op->name << " " << attr.name;
+    for (const AttrSpec& attr : signature.attrs)
+      EXPECT_TRUE(kKinds.contains(attr.kind)) << op->name << " " << attr.name;
     EXPECT_EQ(find_op(op->domain, op->name), op);
   }
   EXPECT_EQ(find_op("ai.onnx", "Log"), find_op("", "Log"));

@@ -12,8 +12,8 @@
 namespace finity {
 namespace {
 
-constexpr DType kNarrow[] = {DType::float16,        DType::bfloat16,   DType::float8e4m3fn, DType::float8e4m3fnuz,
-                             DType::float8e5m2,     DType::float8e5m2fnuz, DType::float4e2m1};
+constexpr DType kNarrow[] = {DType::float16,    DType::bfloat16,       DType::float8e4m3fn, DType::float8e4m3fnuz,
+                             DType::float8e5m2, DType::float8e5m2fnuz, DType::float4e2m1};
 
 std::uint32_t code_count(DType dtype) { return 1u << info(dtype).bits; }
 
@@ -82,7 +82,8 @@ TEST(FloatFormats, E8m0HoldsPowersOfTwoOnly) {
   EXPECT_EQ(round_to(DType::float8e8m0, 5.0), 4.0);
   EXPECT_EQ(round_to(DType::float8e8m0, 6.0), 8.0);
   EXPECT_TRUE(std::isnan(round_to(DType::float8e8m0, -1.0)));
-  for (std::uint32_t bits = 0; bits < 255; ++bits) EXPECT_EQ(encode_float(DType::float8e8m0, decode_float(DType::float8e8m0, bits)), bits);
+  for (std::uint32_t bits = 0; bits < 255; ++bits)
+    EXPECT_EQ(encode_float(DType::float8e8m0, decode_float(DType::float8e8m0, bits)), bits);
 }
 
 // The claim of float_formats.h: one operation in double, rounded once, is the float operation.

@@ -28,7 +28,8 @@ TEST(Bindings, RejectsNonsenseWithTheText) {
       parsed(text);
       ADD_FAILURE() << text;
     } catch (const Error& error) {
-      EXPECT_EQ(std::string(error.what()), "shape '" + std::string(text) + "' is not of the form NAME:1,3,224,224 or SYMBOL=4");
+      EXPECT_EQ(std::string(error.what()),
+                "shape '" + std::string(text) + "' is not of the form NAME:1,3,224,224 or SYMBOL=4");
     }
   }
 }

@@ -74,9 +74,9 @@ Header parse_header(std::span<const std::byte> bytes) {
 
 std::optional<DType> dtype_of(std::string_view code) {
   static constexpr std::pair<std::string_view, DType> kCodes[] = {
-      {"f4", DType::float32}, {"f8", DType::float64},   {"f2", DType::float16},    {"i1", DType::int8},
-      {"i2", DType::int16},   {"i4", DType::int32},     {"i8", DType::int64},      {"u1", DType::uint8},
-      {"u2", DType::uint16},  {"u4", DType::uint32},    {"u8", DType::uint64},     {"b1", DType::boolean},
+      {"f4", DType::float32},   {"f8", DType::float64},    {"f2", DType::float16}, {"i1", DType::int8},
+      {"i2", DType::int16},     {"i4", DType::int32},      {"i8", DType::int64},   {"u1", DType::uint8},
+      {"u2", DType::uint16},    {"u4", DType::uint32},     {"u8", DType::uint64},  {"b1", DType::boolean},
       {"c8", DType::complex64}, {"c16", DType::complex128}};
   for (const auto& [text, dtype] : kCodes) {
     if (text == code) return dtype;

@@ -55,8 +55,11 @@ void read_value(const Cursor& cursor, AttrKind kind, AttributeFields& attribute)
     case AttrKind::tensor:
     case AttrKind::graph:
     case AttrKind::sparse_tensor:
-    case AttrKind::type: attribute.part = cursor.bytes(); break;
-    default: attribute.parts.push_back(cursor.bytes());
+    case AttrKind::type:
+      attribute.part = cursor.bytes();
+      attribute.own_bytes -= cursor.bytes().size();
+      break;
+    default: attribute.parts.push_back(cursor.bytes()); attribute.own_bytes -= cursor.bytes().size();
   }
 }
 
@@ -73,6 +76,7 @@ bool needs_field(AttrKind kind) {
 
 AttributeFields scan_attribute(Bytes message, const std::byte* file) {
   AttributeFields attribute;
+  attribute.own_bytes = message.size();
   for (Cursor cursor(message, file); cursor.next();) {
     switch (cursor.field()) {
       case 1: attribute.name = cursor.text(); break;

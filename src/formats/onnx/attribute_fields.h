@@ -33,6 +33,7 @@ struct AttributeFields {
   std::string_view reference = {};  // the attribute of the enclosing function this one stands for
   std::int64_t declared = 0;        // AttrKind as the file says it
   std::uint32_t present = 0;        // one bit per AttrKind whose field occurs
+  std::size_t own_bytes = 0;        // without the parts
   bool described = false;
   bool unknown = false;  // has fields we do not know
   float real = 0;

@@ -32,7 +32,7 @@ fs::path locate(const std::string& directory, const std::string& location) {
   std::error_code error;
   const fs::path root = fs::canonical(directory, error);
   if (error) return {};
-  const fs::path target = fs::canonical(root / relative, error);
+  fs::path target = fs::canonical(root / relative, error);
   if (error) return {};
   if (std::ranges::mismatch(root, target).in1 != root.end()) throw outside("is a link that leads outside");
   if (!fs::is_regular_file(target, error)) throw Error("external data '" + location + "' is not a regular file");

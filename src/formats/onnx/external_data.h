@@ -40,7 +40,7 @@ class ExternalFiles {
 
  private:
   struct Entry {
-    std::shared_ptr<const MappedFile> file;
+    std::shared_ptr<const MappedFile> file = {};
     int missed = 0;
   };
 

@@ -9,6 +9,8 @@ namespace {
 
 // A file this deep is damaged or hostile; real models stay below ten.
 constexpr int kMaxNesting = 64;
+// The largest models have some ten thousand nodes once all is inlined.
+constexpr std::size_t kMaxInlined = 100'000;
 
 // Two nodes, or a node and an input, claim the same name; `name` is where the later one does.
 [[noreturn]] void fail_twice(const std::vector<Bytes>& nodes, const std::byte* file, std::string_view name) {
@@ -76,13 +78,13 @@ void GraphReader::report() {
 void GraphReader::read_body(Bytes message, BodyId body, Scope& scope) {
   const Level level(nesting_);
   const GraphFields graph = scan_graph(message, file_, losses_);
+  charge(kNodeCost + graph.own_bytes);
   scope.body = body;
   const std::size_t named = graph.inputs.size() + graph.constants.size() + graph.sparse_constants.size();
   scope.names.reserve(named + graph.nodes.size());
   if (body == Graph::kMain) {
     builder_.reserve(graph.nodes.size(), named + graph.nodes.size());
-    constexpr std::size_t kMaxInlined = 200'000;
-    budget_ = std::max(kMaxInlined, 20 * (graph.nodes.size() + ops_.function_nodes()));
+    inline_limit_ = std::max(kMaxInlined, 20 * (graph.nodes.size() + ops_.function_nodes()));
   }
   describe_body(graph, scope);
   add_inputs(graph.inputs, scope);
@@ -95,8 +97,6 @@ void GraphReader::read_body(Bytes message, BodyId body, Scope& scope) {
 }
 
 void GraphReader::describe_body(const GraphFields& graph, Scope& scope) {
-  charge_bytes(graph.name.size() + graph.doc.size());
-  charge(graph.metadata.size());
   Body& body = builder_.body(scope.body);
   body.name = graph.name;
   body.doc = graph.doc;
@@ -104,7 +104,6 @@ void GraphReader::describe_body(const GraphFields& graph, Scope& scope) {
 }
 
 void GraphReader::add_inputs(const std::vector<Bytes>& inputs, Scope& scope) {
-  charge(inputs.size());
   for (const Bytes input : inputs) {
     const ValueInfoFields value = scan_value_info(input, file_);
     if (value.name.empty()) throw Error("an input of graph '" + builder_.body(scope.body).name + "' has no name");
@@ -116,7 +115,6 @@ void GraphReader::add_inputs(const std::vector<Bytes>& inputs, Scope& scope) {
 }
 
 void GraphReader::add_constants(const std::vector<Bytes>& tensors, bool sparse, Scope& scope) {
-  charge(tensors.size());
   std::string_view name;
   for (const Bytes tensor : tensors) {
     try {
@@ -208,7 +206,7 @@ ValueId GraphReader::resolve(std::string_view name, Scope& scope) {
 std::string GraphReader::full_name(std::string_view name, const Scope& scope) {
   if (scope.frame == nullptr) return std::string(name);
   const std::string wanted = scope.frame->prefix + "/" + std::string(name);
-  charge_bytes(wanted.size());
+  charge(wanted.size());
   return inlined_names_.make(wanted, [&](const std::string& candidate) {
     for (const Scope* at = &scope; at != nullptr; at = at->frame != nullptr ? &at->frame->caller : at->parent) {
       if (at->frame == nullptr && at->names.find(candidate) != nullptr) return true;
@@ -219,7 +217,6 @@ std::string GraphReader::full_name(std::string_view name, const Scope& scope) {
 
 Type GraphReader::read_type(const ValueInfoFields& value, const Scope& scope) {
   if (value.described) losses_.add(Loss::value_docs);
-  charge_bytes(value.type.size());
   try {
     return types_.read(value.type, scope.frame == nullptr);
   } catch (Error& error) {
@@ -229,8 +226,8 @@ Type GraphReader::read_type(const ValueInfoFields& value, const Scope& scope) {
 }
 
 void GraphReader::set_types(const std::vector<Bytes>& value_infos, std::size_t first, Scope& scope) {
-  charge(value_infos.size());
   for (const Bytes value_info : value_infos) {
+    charge(value_info.size());
     const ValueInfoFields fields = scan_value_info(value_info, file_);
     const ValueId* id = scope.names.find(fields.name);
     if (id == nullptr || !id->valid() || id->at() < first) continue;
@@ -242,7 +239,6 @@ void GraphReader::set_types(const std::vector<Bytes>& value_infos, std::size_t f
 }
 
 void GraphReader::add_outputs(const GraphFields& graph, Scope& scope) {
-  charge(graph.outputs.size());
   for (const Bytes output : graph.outputs) {
     const ValueInfoFields fields = scan_value_info(output, file_);
     const ValueId id = resolve(fields.name, scope);

@@ -137,9 +137,10 @@ class GraphReader {
   void add_identity(const Frame& frame, ValueId from, ValueId to, Scope& inner);
   std::optional<Attr> read_reference(std::string_view name, Scope& scope);
   std::string unique_prefix(const NodeFields& call, const Function& function, const Scope& scope);
-  // Counts work done for inlined calls, in nodes; throws Error when a small file asks for too much of it.
-  void charge(std::size_t nodes);
-  void charge_bytes(std::size_t bytes) { charge(bytes / 64); }
+  // Counts the bytes read and the names made for inlined calls; throws Error when a small file asks for too much.
+  // Tensors are free, as they are shared between calls.
+  void charge(std::size_t bytes);
+  static constexpr std::size_t kNodeCost = 256;
 
   const std::byte* file_;
   std::string where_;
@@ -150,10 +151,10 @@ class GraphReader {
   ConstantReader constants_;
   TypeReader types_;
 
-  int nesting_ = 0;   // graphs and calls being read
-  int inlining_ = 0;  // calls being read
-  std::size_t spent_ = 0;
-  std::size_t budget_ = 0;
+  int nesting_ = 0;               // graphs and calls being read
+  int inlining_ = 0;              // calls being read
+  std::size_t spent_ = 0;         // see charge()
+  std::size_t inline_limit_ = 0;  // in nodes
   UniqueNames prefixes_;
   UniqueNames inlined_names_;
   Tally valueless_attributes_;

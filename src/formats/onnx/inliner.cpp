@@ -30,7 +30,7 @@ void GraphReader::inline_call(const NodeFields& call, const Function& function, 
   check_not_recursive(function, scope);
   const Level level(nesting_);
   ++inlining_;
-  charge(1 + (function.inputs.size() + function.outputs.size()) / 8);
+  charge(kNodeCost + 8 * (function.inputs.size() + function.outputs.size()));
   const std::size_t first = builder_.value_count();
   const Frame frame = make_frame(call, function, scope);
   Scope inner{.body = scope.body, .frame = &frame, .ops = &ops_.context_of(function)};
@@ -51,10 +51,12 @@ Frame GraphReader::make_frame(const NodeFields& call, const Function& function, 
   if (scope.frame != nullptr && scope.frame->origin) origin->calls = scope.frame->origin->calls;
   const std::string name(function.name);
   origin->calls.push_back(call.name.empty() ? name : std::string(call.name) + " (" + name + ")");
-  charge(origin->calls.size());
+  for (const std::string& outer : origin->calls) charge(outer.size());
   frame.origin = std::move(origin);
   for (const Bytes attribute : call.attributes) {
-    frame.arguments.emplace_back(attribute_name(attribute, file_), attribute);
+    const std::string_view argument = attribute_name(attribute, file_);
+    charge(static_cast<std::size_t>(argument.data() + argument.size() - as_text(attribute).data()));
+    frame.arguments.emplace_back(argument, attribute);
   }
   return frame;
 }
@@ -62,7 +64,7 @@ Frame GraphReader::make_frame(const NodeFields& call, const Function& function, 
 std::string GraphReader::unique_prefix(const NodeFields& call, const Function& function, const Scope& scope) {
   std::string wanted(call.name.empty() ? function.name : call.name);
   if (scope.frame != nullptr) wanted = scope.frame->prefix + "/" + wanted;
-  charge_bytes(wanted.size());
+  charge(wanted.size());
   return prefixes_.make(wanted, [](const std::string&) { return false; });
 }
 
@@ -122,6 +124,7 @@ std::optional<Attr> GraphReader::read_reference(std::string_view name, Scope& sc
   if (scope.frame == nullptr)
     throw Error("refers to attribute '" + std::string(name) + "' of a function, outside of functions");
   const Frame& frame = *scope.frame;
+  charge(8 * (frame.arguments.size() + frame.function.defaults.size()));
   for (const auto& [argument, message] : frame.arguments) {
     if (argument != name) continue;
     AttributeFields attribute = scan_attribute(message, file_);
@@ -134,11 +137,12 @@ std::optional<Attr> GraphReader::read_reference(std::string_view name, Scope& sc
   return std::nullopt;
 }
 
-void GraphReader::charge(std::size_t nodes) {
+// A node with its operands and attributes takes 2 * kNodeCost on average.
+void GraphReader::charge(std::size_t bytes) {
   if (inlining_ == 0) return;
-  spent_ += nodes;
-  if (spent_ > budget_)
-    throw Error("inlining the model's functions gives more than " + std::to_string(budget_) + " nodes");
+  spent_ += bytes;
+  if (spent_ / (2 * kNodeCost) <= inline_limit_) return;
+  throw Error("inlining the model's functions gives more than " + std::to_string(inline_limit_) + " nodes");
 }
 
 }  // namespace finity::onnx

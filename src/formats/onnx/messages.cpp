@@ -54,6 +54,12 @@ bool read_model_field(const Cursor& cursor, const std::byte* file, ModelFields& 
   }
 }
 
+// A part whose bytes are accounted for elsewhere.
+void add_part(const Cursor& cursor, std::vector<Bytes>& parts, std::size_t& own_bytes) {
+  parts.push_back(cursor.bytes());
+  own_bytes -= cursor.bytes().size();
+}
+
 void clear(NodeFields& node) {
   node.name = node.op_type = node.domain = node.overload = node.doc = {};
   node.inputs.clear();
@@ -82,17 +88,18 @@ ModelFields scan_model(Bytes file, Losses& losses) {
 
 GraphFields scan_graph(Bytes message, const std::byte* file, Losses& losses) {
   GraphFields graph;
+  graph.own_bytes = message.size();
   for (Cursor cursor(message, file); cursor.next();) {
     switch (cursor.field()) {
-      case 1: graph.nodes.push_back(cursor.bytes()); break;
+      case 1: add_part(cursor, graph.nodes, graph.own_bytes); break;
       case 2: graph.name = cursor.text(); break;
-      case 5: graph.constants.push_back(cursor.bytes()); break;
+      case 5: add_part(cursor, graph.constants, graph.own_bytes); break;
       case 10: graph.doc = cursor.text(); break;
       case 11: graph.inputs.push_back(cursor.bytes()); break;
       case 12: graph.outputs.push_back(cursor.bytes()); break;
       case 13: graph.value_infos.push_back(cursor.bytes()); break;
       case 14: losses.add(Loss::quantization); break;
-      case 15: graph.sparse_constants.push_back(cursor.bytes()); break;
+      case 15: add_part(cursor, graph.sparse_constants, graph.own_bytes); break;
       case 16: add_property(cursor, file, graph.metadata); break;
       default: losses.add(Loss::unknown_fields);
     }
@@ -102,6 +109,7 @@ GraphFields scan_graph(Bytes message, const std::byte* file, Losses& losses) {
 
 void scan_node(Bytes message, const std::byte* file, Losses& losses, NodeFields& node) {
   clear(node);
+  node.own_bytes = message.size();
   node.offset = static_cast<std::uint64_t>(message.data() - file);
   for (Cursor cursor(message, file); cursor.next();) {
     switch (cursor.field()) {
@@ -109,7 +117,7 @@ void scan_node(Bytes message, const std::byte* file, Losses& losses, NodeFields&
       case 2: node.outputs.push_back(cursor.text()); break;
       case 3: node.name = cursor.text(); break;
       case 4: node.op_type = cursor.text(); break;
-      case 5: node.attributes.push_back(cursor.bytes()); break;
+      case 5: add_part(cursor, node.attributes, node.own_bytes); break;
       case 6: node.doc = cursor.text(); break;
       case 7: node.domain = canonical_domain(cursor.text()); break;
       case 8: node.overload = cursor.text(); break;
@@ -154,11 +162,10 @@ Function scan_function(Bytes message, const std::byte* file) {
 }
 
 std::string_view attribute_name(Bytes message, const std::byte* file) {
-  std::string_view name;
   for (Cursor cursor(message, file); cursor.next();) {
-    if (cursor.field() == 1) name = cursor.text();
+    if (cursor.field() == 1) return cursor.text();
   }
-  return name;
+  return as_text(message.last(0));
 }
 
 std::pair<std::string_view, std::string_view> scan_property(Bytes message, const std::byte* file) {

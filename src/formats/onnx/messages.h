@@ -35,6 +35,7 @@ struct GraphFields {
   std::vector<Bytes> outputs = {};
   std::vector<Bytes> value_infos = {};
   Properties metadata = {};
+  std::size_t own_bytes = 0;  // without nodes and tensors
 };
 
 struct NodeFields {
@@ -43,7 +44,8 @@ struct NodeFields {
   std::string_view domain = {};  // "" also for "ai.onnx"
   std::string_view overload = {};
   std::string_view doc = {};
-  std::uint64_t offset = 0;  // of the message in the file
+  std::uint64_t offset = 0;   // of the message in the file
+  std::size_t own_bytes = 0;  // without attributes
   std::vector<std::string_view> inputs = {};
   std::vector<std::string_view> outputs = {};
   std::vector<Bytes> attributes = {};
@@ -76,7 +78,7 @@ void scan_node(Bytes message, const std::byte* file, Losses& losses, NodeFields&
 ValueInfoFields scan_value_info(Bytes message, const std::byte* file);
 Function scan_function(Bytes message, const std::byte* file);
 
-// The name of an AttributeProto.
+// The first name in an AttributeProto; reads no further.
 std::string_view attribute_name(Bytes message, const std::byte* file);
 std::pair<std::string_view, std::string_view> scan_property(Bytes message, const std::byte* file);
 

@@ -32,7 +32,7 @@ void GraphReader::read_nodes(const std::vector<Bytes>& nodes, std::span<const Va
 }
 
 void GraphReader::read_node(const NodeFields& fields, std::span<const ValueId> outputs, Scope& scope) {
-  charge(1 + (fields.inputs.size() + fields.outputs.size()) / 8);
+  charge(kNodeCost + fields.own_bytes);
   try {
     if (fields.attributes.size() > kMaxAttributes) throw Error("has more than 1000 attributes");
     const Meaning& meaning = ops_.find(*scope.ops, fields);
@@ -68,21 +68,19 @@ void GraphReader::locate_node(const NodeFields& fields, const Scope& scope, Node
     return locate_node(scope.frame->call, scope.frame->caller, node);
   node.name = fields.name;
   if (scope.frame != nullptr && !fields.name.empty()) node.name = scope.frame->prefix + "/" + node.name;
-  charge_bytes(node.name.size());
+  charge(node.name.size());
   node.where = {.offset = fields.offset, .origin = read_origin(fields, scope)};
 }
 
 std::shared_ptr<const Origin> GraphReader::read_origin(const NodeFields& fields, const Scope& scope) {
-  const std::shared_ptr<const Origin> outer = scope.frame == nullptr ? nullptr : scope.frame->origin;
+  std::shared_ptr<const Origin> outer = scope.frame == nullptr ? nullptr : scope.frame->origin;
   if (fields.doc.empty() && fields.overload.empty() && fields.metadata.empty()) return outer;
   auto origin = outer ? std::make_shared<Origin>(*outer) : std::make_shared<Origin>();
   origin->doc = fields.doc;
   origin->overload = fields.overload;
-  charge_bytes(fields.doc.size() + fields.overload.size());
-  charge(origin->calls.size() + fields.metadata.size());
+  for (const std::string& call : origin->calls) charge(call.size());
   for (const Bytes property : fields.metadata) {
     const auto [key, value] = scan_property(property, file_);
-    charge_bytes(key.size() + value.size());
     if (key == kCallKey) origin->calls.emplace_back(value);
     else origin->metadata.emplace_back(key, value);
   }
@@ -108,13 +106,14 @@ void GraphReader::read_attribute(Bytes message, Scope& scope, Attrs& attrs) {
 
 // Nothing for an attribute without a value (IR 1 cannot say which empty list it is): the op's default then holds.
 std::optional<Attr> GraphReader::read_value(AttributeFields attribute, Scope& scope) {
+  charge(attribute.own_bytes);
   const AttrKind kind = kind_of(attribute);
   switch (kind) {
     case AttrKind::none: valueless_attributes_.add(attribute.name); return std::nullopt;
     case AttrKind::real: return Attr(attribute.real);
     case AttrKind::integer: return Attr(attribute.integer);
-    case AttrKind::reals: charge_bytes(attribute.reals.size() * sizeof(float)); return Attr(std::move(attribute.reals));
-    case AttrKind::integers: charge_bytes(attribute.integers.size() * 8); return Attr(std::move(attribute.integers));
+    case AttrKind::reals: return Attr(std::move(attribute.reals));
+    case AttrKind::integers: return Attr(std::move(attribute.integers));
     case AttrKind::text:
     case AttrKind::tensor:
     case AttrKind::graph:
@@ -134,8 +133,8 @@ Attr GraphReader::read_part(AttrKind kind, Bytes part, Scope& scope) {
     case AttrKind::graph:
     case AttrKind::graphs: return read_subgraph(part, scope);
     case AttrKind::type:
-    case AttrKind::types: charge_bytes(part.size()); return types_.read(part, scope.frame == nullptr);
-    default: charge_bytes(part.size()); return std::string(as_text(part));
+    case AttrKind::types: charge(part.size()); return types_.read(part, scope.frame == nullptr);
+    default: charge(part.size()); return std::string(as_text(part));
   }
 }
 
@@ -152,7 +151,6 @@ Attr list_of(const std::vector<Bytes>& parts, F&& read) {
 }  // namespace
 
 Attr GraphReader::read_parts(AttrKind kind, const std::vector<Bytes>& parts, Scope& scope) {
-  charge(parts.size() / 8);
   const auto read = [&](Bytes part) { return read_part(kind, part, scope); };
   switch (kind) {
     case AttrKind::tensors:
@@ -164,7 +162,7 @@ Attr GraphReader::read_parts(AttrKind kind, const std::vector<Bytes>& parts, Sco
 }
 
 BodyId GraphReader::read_subgraph(Bytes message, Scope& scope) {
-  charge(1);
+  if (message.empty()) throw Error("holds an empty graph");
   const BodyId body = builder_.add_body({});
   Scope inner{.parent = &scope, .frame = scope.frame, .ops = scope.ops};
   read_body(message, body, inner);

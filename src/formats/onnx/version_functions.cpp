@@ -47,11 +47,11 @@ void write_inner_node(WireWriter& out, const Node& node) {
   write_operands(out, 1, node.inputs, 'x', true);
   write_operands(out, 2, node.outputs, 'y', true);
   out.text(4, node.op_type);
-  for (const auto& [name, value] : node.attrs) {
+  for (const auto& attr : node.attrs) {
     out.message(5, [&] {
-      out.text(1, name);
-      out.integer(20, static_cast<std::int64_t>(kind_of(value)));
-      out.text(21, name);
+      out.text(1, attr.first);
+      out.integer(20, static_cast<std::int64_t>(kind_of(attr.second)));
+      out.text(21, attr.first);
     });
   }
   out.text_if(7, node.domain);

@@ -30,7 +30,7 @@ class VersionFunctions {
 
  private:
   struct Wrapper {
-    std::string name;
+    std::string name = {};
     const Node* node = nullptr;  // one of those it stands for
   };
 

@@ -32,6 +32,7 @@ class ModelWriter {
   void write_value_infos(const Body& body);
   void write_value(int field, ValueId id);
   void write_node(const Node& node);
+  void write_attributes(const Node& node);
   void write_origin(const Origin& origin);
   void write_property(int field, std::string_view key, std::string_view value);
   void write_properties(int field, const Properties& properties);
@@ -159,16 +160,21 @@ void ModelWriter::write_node(const Node& node) {
   }
   out_.text_if(3, node.name);
   out_.text(4, wrapped ? versions_.name_for(node) : node.op_type);
-  for (const auto& [name, value] : node.attrs) {
+  write_attributes(node);
+  out_.text_if(7, wrapped ? kVersionDomain : node.domain);
+  if (node.where.origin) write_origin(*node.where.origin);
+}
+
+void ModelWriter::write_attributes(const Node& node) {
+  const auto write_body = [this](BodyId body) { write_graph(body); };
+  for (const auto& attr : node.attrs) {
     try {
-      out_.message(5, [&] { write_attribute(out_, graph_, name, value, [&](BodyId body) { write_graph(body); }); });
+      out_.message(5, [&] { write_attribute(out_, graph_, attr.first, attr.second, write_body); });
     } catch (Error& error) {
-      error.in(describe(graph_, node) + ": attribute '" + name + "'");
+      error.in(describe(graph_, node) + ": attribute '" + attr.first + "'");
       throw;
     }
   }
-  out_.text_if(7, wrapped ? kVersionDomain : node.domain);
-  if (node.where.origin) write_origin(*node.where.origin);
 }
 
 void ModelWriter::write_origin(const Origin& origin) {

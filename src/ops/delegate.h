@@ -1,0 +1,26 @@
+// Ops of other domains that are a default-domain op under another name, or one
+// with something fused to it: they ask that op instead of repeating it.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "ops/call.h"
+
+namespace finity {
+
+// A default-domain op at one of its versions.
+struct OtherOp {
+  std::string_view name = {};
+  int version = 1;
+};
+
+// The node of `call` seen as a node of the other op: same operands, same attributes.
+std::vector<Datum> eval_as(EvalCall& call, const OtherOp& other);
+void infer_as(InferCall& call, const OtherOp& other);
+
+// The other op on operands of its own; an absent datum is an omitted one.
+std::vector<Datum> eval_other(EvalCall& call, const OtherOp& other, Attrs attrs, const std::vector<Datum>& inputs,
+                              std::size_t outputs = 1);
+
+}  // namespace finity
