@@ -33,7 +33,8 @@ Error failure(const std::string& path, const char* what) {
 }  // namespace
 
 std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // Not blocking: opening a pipe would otherwise wait for a writer.
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.fd < 0) throw failure(path, "cannot open");
   struct stat info {};
   if (::fstat(file.fd, &info) != 0) throw failure(path, "cannot stat");

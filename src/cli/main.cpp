@@ -11,8 +11,18 @@ namespace {
 
 constexpr int kCannotDoTheJob = 2;
 
+// Names come from files and may hold anything: one line stays one line.
+std::string one_line(const std::string& text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '\n') result += "\\n";
+    else result += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+  }
+  return result;
+}
+
 int fail(const std::string& reason) {
-  std::fprintf(stderr, "finity: %s\n", reason.c_str());
+  std::fprintf(stderr, "finity: %s\n", one_line(reason).c_str());
   return kCannotDoTheJob;
 }
 

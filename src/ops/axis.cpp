@@ -213,9 +213,10 @@ void eval_running(EvalCall& call) {
   const AxisView view(x.dims(), axis);
   const bool exclusive = call.integer("exclusive") != 0;
   const bool reverse = call.integer("reverse") != 0;
-  call.out(0, with_sum_type(x.dtype(), [&]<class A>() {
-             return from_elements(x.dtype(), x.dims(), running<Op, A>(elements<A>(x), view, exclusive, reverse));
-           }));
+  Tensor y = with_sum_type(x.dtype(), [&]<class A>() {
+    return from_elements(x.dtype(), x.dims(), running<Op, A>(elements<A>(x), view, exclusive, reverse));
+  });
+  call.out(0, std::move(y));
 }
 
 void infer_running(InferCall& call) {

@@ -1,6 +1,8 @@
 // Normalisations per channel or along one axis: batch, instance, mean-variance, Lp, local response.
 #include <algorithm>
 #include <cmath>
+#include <span>
+#include <utility>
 
 #include "ops/accumulate.h"
 #include "ops/families.h"
@@ -25,10 +27,14 @@ void check_size(const Tensor& parameter, std::string_view name, std::int64_t wan
 
 // ---- BatchNormalization ----------------------------------------------------
 
+bool wants_statistics(const Call& call) {
+  return call.has_output(1) || call.has_output(2) || call.has_output(3) || call.has_output(4);
+}
+
 bool trains(const Call& call) {
   if (call.version() >= 14) return call.integer("training_mode") != 0;
   // Before, asking for the statistics meant training; up to opset 6 `is_test` could still deny it.
-  return call.output_count() > 1 && (call.version() >= 7 || call.integer("is_test") == 0);
+  return wants_statistics(call) && (call.version() >= 7 || call.integer("is_test") == 0);
 }
 
 bool is_spatial(const Call& call) { return call.version() >= 9 || call.integer("spatial") != 0; }
@@ -117,8 +123,8 @@ void eval_batch_norm(EvalCall& call) {
 }
 
 void infer_batch_norm(InferCall& call) {
-  if (call.version() >= 14 && call.output_count() > 1 && !trains(call)) {
-    throw Error("has " + std::to_string(call.output_count()) + " outputs, which needs training_mode = 1");
+  if (call.version() >= 14 && wants_statistics(call) && !trains(call)) {
+    throw Error("has outputs for statistics, which needs training_mode = 1");
   }
   require_min_rank(call, 0, 1);
   infer_same_shape(call);
@@ -140,31 +146,32 @@ void infer_batch_norm(InferCall& call) {
 
 // ---- InstanceNormalization -------------------------------------------------
 
+// All positions of one channel of one instance.
+template <class A>
+void normalize_channel(std::span<A> values, A epsilon, A scale, A bias) {
+  const auto get = [&](std::int64_t i) { return values[static_cast<std::size_t>(i)]; };
+  const Moments<A> at = moments<A>(static_cast<std::int64_t>(values.size()), get);
+  for (A& value : values) value = normalized(value, at, epsilon, scale, bias);
+}
+
 void eval_instance_norm(EvalCall& call) {
   const Tensor& x = call.in(0);
   if (x.rank() < 2) throw Error("input has shape " + to_string(x.dims()) + ", expected rank 2 or more");
   check_size(call.in(1), "scale", x.dim(1));
   check_size(call.in(2), "B", x.dim(1));
-  if (x.empty()) {
-    call.out(0, x);
-    return;
-  }
-  const AxisView view(x.dims(), 1);
-  call.out(0, with_float_sum_type(x.dtype(), [&]<class A>() {
-             std::vector<A> values = elements<A>(x);
-             const std::vector<A> scales = elements<A>(call.in(1));
-             const std::vector<A> biases = elements<A>(call.in(2));
-             const A epsilon = static_cast<A>(call.real("epsilon"));
-             for (std::int64_t row = 0; row < view.outer * view.length; ++row) {
-               A* const first = values.data() + row * view.inner;
-               const auto channel = static_cast<std::size_t>(row % view.length);
-               const Moments<A> at = moments<A>(view.inner, [&](std::int64_t i) { return first[i]; });
-               for (std::int64_t i = 0; i < view.inner; ++i) {
-                 first[i] = normalized(first[i], at, epsilon, scales[channel], biases[channel]);
-               }
-             }
-             return from_elements(x.dtype(), x.dims(), values);
-           }));
+  const auto inner = static_cast<std::size_t>(AxisView(x.dims(), 1).inner);
+  Tensor y = with_float_sum_type(x.dtype(), [&]<class A>() {
+    std::vector<A> values = elements<A>(x);
+    const std::vector<A> scales = elements<A>(call.in(1));
+    const std::vector<A> biases = elements<A>(call.in(2));
+    const A epsilon = static_cast<A>(call.real("epsilon"));
+    for (std::size_t first = 0; first < values.size(); first += inner) {
+      const std::size_t channel = first / inner % scales.size();
+      normalize_channel(std::span<A>(values.data() + first, inner), epsilon, scales[channel], biases[channel]);
+    }
+    return from_elements(x.dtype(), x.dims(), values);
+  });
+  call.out(0, std::move(y));
 }
 
 void infer_instance_norm(InferCall& call) {
@@ -185,19 +192,20 @@ AxisSet moment_axes(const Call& call, std::size_t rank) {
 void eval_mean_variance_norm(EvalCall& call) {
   const Tensor& x = call.in(0);
   const Groups groups = group_elements(x.dims(), moment_axes(call, x.rank()));
-  call.out(0, with_float_sum_type(x.dtype(), [&]<class A>() {
-             std::vector<A> values = elements<A>(x);
-             for (std::size_t group = 0; group < groups.starts.size(); ++group) {
-               const auto get = [&](std::int64_t i) { return values[groups.at(group, i)]; };
-               const Moments<A> at = moments<A>(groups.length(), get);
-               const A deviation = std::sqrt(at.variance) + static_cast<A>(1e-9F);
-               for (std::int64_t i = 0; i < groups.length(); ++i) {
-                 A& value = values[groups.at(group, i)];
-                 value = (value - at.mean) / deviation;
-               }
-             }
-             return from_elements(x.dtype(), x.dims(), values);
-           }));
+  Tensor y = with_float_sum_type(x.dtype(), [&]<class A>() {
+    std::vector<A> values = elements<A>(x);
+    for (std::size_t group = 0; group < groups.starts.size(); ++group) {
+      const auto get = [&](std::int64_t i) { return values[groups.at(group, i)]; };
+      const Moments<A> at = moments<A>(groups.length(), get);
+      const A deviation = std::sqrt(at.variance) + static_cast<A>(1e-9F);
+      for (std::int64_t i = 0; i < groups.length(); ++i) {
+        A& value = values[groups.at(group, i)];
+        value = (value - at.mean) / deviation;
+      }
+    }
+    return from_elements(x.dtype(), x.dims(), values);
+  });
+  call.out(0, std::move(y));
 }
 
 void infer_mean_variance_norm(InferCall& call) {
@@ -207,40 +215,38 @@ void infer_mean_variance_norm(InferCall& call) {
 
 // ---- LpNormalization -------------------------------------------------------
 
-template <class A, class Get>
-A lp_norm(std::int64_t p, std::int64_t count, const Get& get) {
-  if (p == 1) return pairwise_sum<A>(count, [&](std::int64_t k) { return std::fabs(get(k)); });
-  return std::sqrt(pairwise_sum<A>(count, [&](std::int64_t k) { return get(k) * get(k); }));
-}
-
 std::int64_t norm_order(const Call& call) {
   const std::int64_t p = call.integer("p");
   if (p != 1 && p != 2) throw Error("attribute 'p' is " + std::to_string(p) + ", expected 1 or 2");
   return p;
 }
 
+// Divides one group by its norm.
+template <class A>
+void normalize_group(std::vector<A>& values, const Groups& groups, std::size_t group, std::int64_t p) {
+  const auto power = [&](std::int64_t i) {
+    const A x = values[groups.at(group, i)];
+    return p == 1 ? std::fabs(x) : x * x;
+  };
+  const A sum = pairwise_sum<A>(groups.length(), power);
+  const A norm = p == 1 ? sum : std::sqrt(sum);
+  for (std::int64_t i = 0; i < groups.length(); ++i) {
+    A& value = values[groups.at(group, i)];
+    value = norm == 0 ? A{0} : value / norm;
+  }
+}
+
 void eval_lp_norm(EvalCall& call) {
   const Tensor& x = call.in(0);
   const std::int64_t p = norm_order(call);
-  const AxisView view(x.dims(), normalize_axis(call.integer("axis"), x.rank()));
-  if (x.empty()) {
-    call.out(0, x);
-    return;
-  }
-  call.out(0, with_float_sum_type(x.dtype(), [&]<class A>() {
-             std::vector<A> values = elements<A>(x);
-             for (std::int64_t o = 0; o < view.outer; ++o) {
-               for (std::int64_t i = 0; i < view.inner; ++i) {
-                 const auto get = [&](std::int64_t k) { return values[view.at(o, k, i)]; };
-                 const A norm = lp_norm<A>(p, view.length, get);
-                 for (std::int64_t k = 0; k < view.length; ++k) {
-                   A& value = values[view.at(o, k, i)];
-                   value = norm == 0 ? A{0} : value / norm;
-                 }
-               }
-             }
-             return from_elements(x.dtype(), x.dims(), values);
-           }));
+  const std::int64_t axis = call.integer("axis");
+  const Groups groups = group_elements(x.dims(), axis_set({&axis, 1}, x.rank()));
+  Tensor y = with_float_sum_type(x.dtype(), [&]<class A>() {
+    std::vector<A> values = elements<A>(x);
+    for (std::size_t group = 0; group < groups.starts.size(); ++group) normalize_group(values, groups, group, p);
+    return from_elements(x.dtype(), x.dims(), values);
+  });
+  call.out(0, std::move(y));
 }
 
 void infer_lp_norm(InferCall& call) {
@@ -257,33 +263,39 @@ std::int64_t window_size(const Call& call) {
   return size;
 }
 
+// Sum of squares over the channels around the element's own.
+template <class A>
+A window_sum(const std::vector<A>& values, const AxisView& view, std::int64_t position, std::int64_t size) {
+  const std::int64_t inner = position % view.inner;
+  const std::int64_t channel = position / view.inner % view.length;
+  const std::int64_t outer = position / view.inner / view.length;
+  const std::int64_t first = std::max<std::int64_t>(0, channel - (size - 1) / 2);
+  const std::int64_t last = std::min(view.length - 1, channel + size / 2);
+  return pairwise_sum<A>(first, last + 1, [&](std::int64_t c) {
+    const A value = values[view.at(outer, c, inner)];
+    return value * value;
+  });
+}
+
 void eval_local_response_norm(EvalCall& call) {
   const Tensor& x = call.in(0);
   if (x.rank() < 2) throw Error("X has shape " + to_string(x.dims()) + ", expected rank 2 or more");
   const AxisView view(x.dims(), 1);
+  // A window beyond all channels is no different from one that reaches them all.
   const std::int64_t size = std::min(window_size(call), 2 * view.length + 1);
   const double factor = call.real("alpha") / static_cast<double>(call.integer("size"));
   const double bias = call.real("bias");
   const double beta = call.real("beta");
-  call.out(0, with_float_sum_type(x.dtype(), [&]<class A>() {
-             const std::vector<A> values = elements<A>(x);
-             std::vector<double> result(values.size());
-             for (std::size_t at = 0; at < values.size(); ++at) {
-               const auto position = static_cast<std::int64_t>(at);
-               const std::int64_t inner = position % view.inner;
-               const std::int64_t channel = position / view.inner % view.length;
-               const std::int64_t outer = position / view.inner / view.length;
-               const std::int64_t first = std::max<std::int64_t>(0, channel - (size - 1) / 2);
-               const std::int64_t last = std::min(view.length - 1, channel + size / 2);
-               const auto square = [&](std::int64_t c) {
-                 const A value = values[view.at(outer, c, inner)];
-                 return value * value;
-               };
-               const auto sum = static_cast<double>(pairwise_sum<A>(first, last + 1, square));
-               result[at] = static_cast<double>(values[at]) / std::pow(bias + factor * sum, beta);
-             }
-             return from_elements(x.dtype(), x.dims(), result);
-           }));
+  Tensor y = with_float_sum_type(x.dtype(), [&]<class A>() {
+    const std::vector<A> values = elements<A>(x);
+    std::vector<double> result(values.size());
+    for (std::size_t at = 0; at < values.size(); ++at) {
+      const auto sum = static_cast<double>(window_sum(values, view, static_cast<std::int64_t>(at), size));
+      result[at] = static_cast<double>(values[at]) / std::pow(bias + factor * sum, beta);
+    }
+    return from_elements(x.dtype(), x.dims(), result);
+  });
+  call.out(0, std::move(y));
 }
 
 void infer_local_response_norm(InferCall& call) {

@@ -168,6 +168,9 @@ std::vector<Datum> loop_arguments(const EvalCall& call, std::size_t states) {
   return arguments;
 }
 
+// Without a trip count a model can ask for ever; nobody waits for that many iterations of an interpreter.
+constexpr std::int64_t kMaxIterations = 10'000'000;
+
 std::int64_t trip_limit(const EvalCall& call) {
   if (!call.has_input(0)) return -1;
   if (call.in(0).size() != 1) throw Error("M has shape " + to_string(call.in(0).dims()) + ", expected one element");
@@ -181,6 +184,7 @@ void eval_loop(EvalCall& call) {
   std::vector<std::vector<Tensor>> collected(parts.scans);
   bool go_on = truth(*arguments[1].tensor(), "cond");
   for (std::int64_t i = 0; go_on && (limit < 0 || i < limit); ++i) {
+    if (i == kMaxIterations) throw Error("does not end within " + std::to_string(kMaxIterations) + " iterations");
     arguments[0] = Tensor::scalar(i);
     std::vector<Datum> results = call.run_body(parts.body, arguments);
     const Tensor& condition = require_tensor(results[0], "the condition of the body");

@@ -176,7 +176,7 @@ void eval_det(EvalCall& call) {
 const OpDef kOps[] = {
     {.name = "MatMul",
      .summary = "matrix product by numpy's rules",
-     .signature = "(A: T, B: T) -> (Y: T) where T: float | int32 | int64 | uint32 | uint64",
+     .signature = "(A: T, B: T) -> (Y: T) where T: number",
      .tf = "BatchMatMulV2",
      .freedom = kDotFreedom,
      .infer = infer_matmul,

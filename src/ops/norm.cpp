@@ -27,16 +27,16 @@ std::vector<D> row_sizes(std::vector<D> sizes, std::size_t axis, const D& one) {
 
 // Tells where the outputs after Y come from: LayerNormalization has Mean and InvStdDev, the RMS forms at most the
 // latter.
-template <Centre kCentre>
+template <Centre C>
 void eval_row_norm(EvalCall& call) {
   const Tensor& x = call.in(0);
   const std::size_t axis = normalize_axis(call.integer("axis"), x.rank());
   const Dims stats = row_sizes<std::int64_t>(x.dims(), axis, 1);
-  const Standardized rows = standardize_rows(x, element_count(stats), stash_type(call), call.real("epsilon"), kCentre);
+  const Standardized rows = standardize_rows(x, element_count(stats), stash_type(call), call.real("epsilon"), C);
   const Tensor* bias = call.has_input(2) ? &call.in(2) : nullptr;
   call.out(0, scale_and_shift(rows.normalized, call.in(1), bias, call.in(1).dtype()));
-  const std::size_t deviation_output = kCentre == Centre::mean ? 2 : 1;
-  if (kCentre == Centre::mean && call.has_output(1)) call.out(1, rows.mean.reshaped(stats));
+  const std::size_t deviation_output = C == Centre::mean ? 2 : 1;
+  if (C == Centre::mean && call.has_output(1)) call.out(1, rows.mean.reshaped(stats));
   if (call.has_output(deviation_output)) call.out(deviation_output, rows.inverse_deviation.reshaped(stats));
 }
 

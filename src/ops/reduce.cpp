@@ -140,16 +140,17 @@ void eval_reduce(EvalCall& call) {
   const AxisSet reduced = reduced_axes(call, axes, data.rank());
   const Groups groups = group_elements(data.dims(), reduced);
   const Dims dims = reduced_sizes<std::int64_t>(data.dims(), reduced, call.integer("keepdims") != 0, 1);
-  call.out(0, with_sum_type(data.dtype(), [&]<class A>() {
-             const std::vector<A> values = elements<A>(data);
-             const auto reduce_group = [&](std::size_t group) {
-               const auto get = [&](std::int64_t i) { return values[groups.at(group, i)]; };
-               return R::template apply<A>(data.dtype(), groups.length(), get);
-             };
-             std::vector<decltype(reduce_group(0))> result(groups.starts.size());
-             for (std::size_t group = 0; group < result.size(); ++group) result[group] = reduce_group(group);
-             return from_elements(data.dtype(), dims, result);
-           }));
+  Tensor result = with_sum_type(data.dtype(), [&]<class A>() {
+    const std::vector<A> values = elements<A>(data);
+    const auto reduce_group = [&](std::size_t group) {
+      const auto get = [&](std::int64_t i) { return values[groups.at(group, i)]; };
+      return R::template apply<A>(data.dtype(), groups.length(), get);
+    };
+    std::vector<decltype(reduce_group(0))> reductions(groups.starts.size());
+    for (std::size_t group = 0; group < reductions.size(); ++group) reductions[group] = reduce_group(group);
+    return from_elements(data.dtype(), dims, reductions);
+  });
+  call.out(0, std::move(result));
 }
 
 // The axes when they are known: from the input, or from the attribute of older versions.

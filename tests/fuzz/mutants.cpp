@@ -65,11 +65,12 @@ std::string random_bytes(Rng& rng, std::size_t count) {
   return text;
 }
 
-void mutate_once(std::string& bytes, const std::string& other, Rng& rng) {
+// Kinds of change below `kinds`: the first two keep every length, so the change gets past the outer messages.
+void mutate_once(std::string& bytes, const std::string& other, Rng& rng, std::uint64_t kinds) {
   if (bytes.empty()) bytes = random_bytes(rng, 8);
   const std::size_t at = rng.below(bytes.size());
   const std::size_t length = 1 + rng.below(std::min<std::size_t>(bytes.size() - at, 64));
-  switch (rng.below(8)) {
+  switch (rng.below(kinds)) {
     case 0: bytes[at] = static_cast<char>(bytes[at] ^ (1 << rng.below(8))); break;
     case 1: bytes[at] = static_cast<char>(rng.bits()); break;
     case 2: bytes.resize(at); break;
@@ -145,7 +146,8 @@ std::size_t run_target(const finity::FuzzTarget& target, const std::vector<std::
     std::string bytes = seeds[rng.below(seeds.size())];
     const std::string& other = seeds[rng.below(seeds.size())];
     const std::uint64_t steps = 1 + rng.below(4);
-    for (std::uint64_t step = 0; step < steps; ++step) mutate_once(bytes, other, rng);
+    const std::uint64_t kinds = rng.below(2) == 0 ? 2 : 8;
+    for (std::uint64_t step = 0; step < steps; ++step) mutate_once(bytes, other, rng, kinds);
     const std::size_t before = live;
     peak = before;
     alarm(kSecondsPerMutant);

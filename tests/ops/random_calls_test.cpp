@@ -230,11 +230,19 @@ bool has_subgraph(const OpDef& op) {
   return false;
 }
 
+// Ops with subgraphs need a graph around them: testdata/ops/flow.txt has those.
+std::vector<const OpDef*> callable_ops() {
+  std::vector<const OpDef*> ops;
+  for (const OpDef* op : all_ops()) {
+    if (op->eval != nullptr && !has_subgraph(*op)) ops.push_back(op);
+  }
+  return ops;
+}
+
 class RandomCalls : public testing::TestWithParam<const OpDef*> {};
 
 TEST_P(RandomCalls, GiveAnAnswerOrAnError) {
   const OpDef& op = *GetParam();
-  if (op.eval == nullptr || has_subgraph(op)) GTEST_SKIP();
   Generator generator(op, 0);
   int answers = 0;
   for (int i = 0; i < kCallsPerOp && !testing::Test::HasFailure(); ++i) {
@@ -243,13 +251,12 @@ TEST_P(RandomCalls, GiveAnAnswerOrAnError) {
   RecordProperty("answers", answers);
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, RandomCalls, testing::ValuesIn(all_ops().begin(), all_ops().end()),
-                         [](const auto& info) {
-                           std::string name = std::string(info.param->domain) + "_" + std::string(info.param->name);
-                           std::ranges::replace_if(
-                               name, [](char c) { return std::isalnum(c) == 0; }, '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Table, RandomCalls, testing::ValuesIn(callable_ops()), [](const auto& info) {
+  std::string name = std::string(info.param->domain) + "_" + std::string(info.param->name);
+  std::ranges::replace_if(
+      name, [](char c) { return std::isalnum(c) == 0; }, '_');
+  return name;
+});
 
 }  // namespace
 }  // namespace finity
