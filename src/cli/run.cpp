@@ -128,7 +128,12 @@ bool print_comparison(const Graph& graph, const std::vector<Datum>& outputs, con
   std::size_t compared = 0;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const std::string& name = graph.value(graph.main().outputs[i]).name;
-    if (!outputs[i].present() || i >= data.outputs.size() || !data.outputs[i].present()) {
+    if (!outputs[i].present() && i < data.outputs.size() && data.outputs[i].present()) {
+      std::printf("compare %s: not computed\n", name.c_str());
+      good = false;
+      continue;
+    }
+    if (i >= data.outputs.size() || !data.outputs[i].present()) {
       std::printf("compare %s: nothing to compare with\n", name.c_str());
       continue;
     }

@@ -17,7 +17,7 @@ bool left_out(const std::string& name) {
   return false;
 }
 
-// Newer than the installed libonnx: operator sets 18 to 27.
+// Newer than the installed libonnx: operator sets 18 to 28.
 constexpr const char* kNewerOps[] = {"AffineGrid",
                                      "Attention",
                                      "BitCast",

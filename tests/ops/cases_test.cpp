@@ -26,19 +26,6 @@ Inputs inputs_of(const OpCase& test) {
   return inputs;
 }
 
-// What inference claims must be true of what evaluation gives.
-std::string type_error(const Graph& graph, const Types& types, const std::vector<Datum>& outputs) {
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const Tensor* tensor = outputs[i].tensor();
-    const Type& type = types[graph.main().outputs[i]];
-    if (tensor == nullptr || type.kind != Type::Kind::tensor) continue;
-    bool conflict = false;
-    merge(type, Type::tensor_of(tensor->dtype(), tensor->dims()), &conflict);
-    if (conflict) return "output " + std::to_string(i) + " was typed " + to_string(graph, type);
-  }
-  return {};
-}
-
 void check_outputs(const OpCase& test, const std::vector<Datum>& outputs, const std::string& where) {
   ASSERT_EQ(outputs.size(), test.expected.size()) << where << ": one expect per output";
   for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -58,7 +45,7 @@ void run_case(const OpCase& test, const std::string& where) {
       ADD_FAILURE() << where << ": expected an error with '" << test.error << "'";
       return;
     }
-    EXPECT_EQ(type_error(test.graph, types, outputs), "") << where;
+    EXPECT_EQ(type_contradiction(test.graph, types, outputs), "") << where;
     check_outputs(test, outputs, where);
   } catch (const Error& error) {
     const bool expected = !test.error.empty() && std::string(error.what()).find(test.error) != std::string::npos;

@@ -16,6 +16,7 @@
 #include "formats/text/text.h"
 #include "graph/builder.h"
 #include "ops/op.h"
+#include "support/support.h"
 #include "tensor/convert.h"
 #include "types/infer.h"
 
@@ -189,21 +190,6 @@ class Generator {
   std::int64_t usual_size_ = 0;
 };
 
-std::string contradiction(const RandomCall& call, const Types& types, const std::vector<Datum>& outputs) {
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const Tensor* tensor = outputs[i].tensor();
-    const Type& type = types[call.graph.main().outputs[i]];
-    if (tensor == nullptr || type.kind != Type::Kind::tensor) continue;
-    bool conflict = false;
-    merge(type, Type::tensor_of(tensor->dtype(), tensor->dims()), &conflict);
-    if (conflict) {
-      return "output " + std::to_string(i) + " was typed " + to_string(call.graph, type) + " but is " +
-             print_tensor(*tensor);
-    }
-  }
-  return {};
-}
-
 // 1 when the call gave an answer. Inference may be stricter than evaluation, but not claim what is not so.
 int run(const RandomCall& call) {
   int answers = 0;
@@ -216,7 +202,7 @@ int run(const RandomCall& call) {
   try {
     const Types types = infer_types(call.graph);
     if (answers == 1) {
-      EXPECT_EQ(contradiction(call, types, outputs), "") << print_graph(call.graph);
+      EXPECT_EQ(type_contradiction(call.graph, types, outputs), "") << print_graph(call.graph);
     }
   } catch (const Error&) {
   }
