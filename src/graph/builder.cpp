@@ -72,12 +72,12 @@ Graph GraphBuilder::build() && {
 }
 
 void GraphBuilder::check_defined() const {
-  std::vector<char> defined(graph_.values_.size(), 0);
+  std::vector<bool> defined(graph_.values_.size(), false);
   for (std::size_t i = 0; i < defined.size(); ++i) {
     defined[i] = graph_.values_[i].producer.valid() || graph_.values_[i].constant != nullptr;
   }
   for (const Body& body : graph_.bodies_) {
-    for (const ValueId input : body.inputs) defined[input.at()] = 1;
+    for (const ValueId input : body.inputs) defined[input.at()] = true;
   }
   for (const Node& node : graph_.nodes_) {
     for (const ValueId input : node.inputs) {
