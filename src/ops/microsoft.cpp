@@ -115,13 +115,13 @@ void out_first(EvalCall& call, const std::vector<Datum>& outputs) {
 }
 
 // The op of the same name in the default domain.
-template <int version>
+template <int Version>
 void infer_alias(InferCall& call) {
-  infer_as(call, {call.node().op->name, version});
+  infer_as(call, {call.node().op->name, Version});
 }
-template <int version>
+template <int Version>
 void eval_alias(EvalCall& call) {
-  out_first(call, eval_as(call, {call.node().op->name, version}));
+  out_first(call, eval_as(call, {call.node().op->name, Version}));
 }
 
 // pads may be a row [1, 2 * rank].

@@ -72,14 +72,14 @@ void infer_skip_norm(InferCall& call) {
 }
 
 // The RMS form has no beta: its bias is input 3 instead of 4.
-template <Centre centre>
+template <Centre Around>
 void eval_skip_norm(EvalCall& call) {
-  const std::size_t bias_input = centre == Centre::mean ? 4 : 3;
-  const Tensor* beta = centre == Centre::mean && call.has_input(3) ? &call.in(3) : nullptr;
+  const std::size_t bias_input = Around == Centre::mean ? 4 : 3;
+  const Tensor* beta = Around == Centre::mean && call.has_input(3) ? &call.in(3) : nullptr;
   const DType dtype = call.in(0).dtype();
   Tensor sum = plus(widened(call.in(0)), call.in(1), "skip");
   if (call.has_input(bias_input)) sum = plus(sum, call.in(bias_input), "bias");
-  const NormalizedRows result = normalize_last(sum, call.in(2), beta, call.real("epsilon"), centre);
+  const NormalizedRows result = normalize_last(sum, call.in(2), beta, call.real("epsilon"), Around);
   const Dims statistics = statistics_sizes<std::int64_t>(sum.dims(), 1);
   call.out(0, cast(result.y, dtype));
   call.out(1, cast(result.rows.mean, DType::float32).reshaped(statistics));
