@@ -44,10 +44,7 @@ void require_size(const Tensor& tensor, std::string_view name, std::int64_t size
 // One per block of each row.
 std::vector<double> block_zero_points(const EvalCall& call, const BlockLayout& layout) {
   const auto count = static_cast<std::size_t>(layout.n * layout.blocks);
-  if (!call.has_input(3)) {
-    std::vector<double> middles(count, static_cast<double>(1 << (layout.bits - 1)));
-    return middles;
-  }
+  if (!call.has_input(3)) return std::vector<double>(count, static_cast<double>(1 << (layout.bits - 1)));
   const Tensor& given = call.in(3);
   if (given.dtype() != DType::uint8) {
     require_size(given, "zero_points", layout.n * layout.blocks);

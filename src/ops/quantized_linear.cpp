@@ -55,9 +55,9 @@ Tensor as_int32(Dims dims, const Words& words) {
 
 // ---- matrix products ---------------------------------------------------------
 
-template <std::size_t kA, std::size_t kB>
+template <std::size_t First, std::size_t Second>
 void infer_product(InferCall& call) {
-  if (call.ranked(kA) && call.ranked(kB)) call.set_shape(0, matmul_shape(call.shape(kA), call.shape(kB)));
+  if (call.ranked(First) && call.ranked(Second)) call.set_shape(0, matmul_shape(call.shape(First), call.shape(Second)));
 }
 
 struct IntegerProduct {
