@@ -37,11 +37,11 @@ Tensor total(const EvalCall& call, bool divide) {
   return from_elements<C>(dtype, std::move(dims), sum);
 }
 
-template <bool kDivide>
+template <bool Divide>
 void eval_total(EvalCall& call) {
   const DType dtype = call.in(0).dtype();
   if (!is_float(dtype)) throw Error("expected float tensors, got " + std::string(name(dtype)));
-  call.out(0, dtype == DType::float64 ? total<double>(call, kDivide) : total<float>(call, kDivide));
+  call.out(0, dtype == DType::float64 ? total<double>(call, Divide) : total<float>(call, Divide));
 }
 
 // A symbol is a size: at least 0, and larger than any negative bound.

@@ -39,7 +39,7 @@ class Inference {
   void infer_node(const Node& node);
   void infer_known_op(const Node& node, const OpDef& op);
   std::vector<Type> infer_body(BodyId id, std::span<const Type> inputs);
-  void set_output(const Node& node, std::size_t i, Type inferred);
+  void set_output(const Node& node, std::size_t i, const Type& inferred);
   void set_shape_value(ValueId id, std::optional<Shape> value);
   void fold(const Node& node, const OpDef& op);
   bool foldable(const Node& node, const OpDef& op) const;
@@ -170,14 +170,14 @@ void Inference::infer_known_op(const Node& node, const OpDef& op) {
   check_dtypes(op, call);
   if (op.infer != nullptr) op.infer(call);
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-    set_output(node, i, std::move(call.outs()[i]));
+    set_output(node, i, call.outs()[i]);
     if (node.outputs[i].valid()) set_shape_value(node.outputs[i], std::move(call.out_values()[i]));
   }
   if (foldable(node, op)) fold(node, op);
 }
 
 // The computed type decides; what the file declares fills the gaps.
-void Inference::set_output(const Node& node, std::size_t i, Type inferred) {
+void Inference::set_output(const Node& node, std::size_t i, const Type& inferred) {
   const ValueId id = node.outputs[i];
   if (!id.valid()) return;
   bool conflict = false;
