@@ -9,8 +9,10 @@ namespace {
 
 // A file this deep is damaged or hostile; real models stay below ten.
 constexpr int kMaxNesting = 64;
-// The largest models have some ten thousand nodes once all is inlined.
-constexpr std::size_t kMaxInlined = 100'000;
+// Inlining may multiply a model this much, or up to this many nodes: a deep
+// transformer of nested functions grows some sixty-fold, a bomb without end.
+constexpr std::size_t kMaxInlineFactor = 64;
+constexpr std::size_t kMaxInlined = 10'000;
 
 // Two nodes, or a node and an input, claim the same name; `name` is where the later one does.
 [[noreturn]] void fail_twice(const std::vector<Bytes>& nodes, const std::byte* file, std::string_view name) {
@@ -84,7 +86,7 @@ void GraphReader::read_body(Bytes message, BodyId body, Scope& scope) {
   scope.names.reserve(named + graph.nodes.size());
   if (body == Graph::kMain) {
     builder_.reserve(graph.nodes.size(), named + graph.nodes.size());
-    inline_limit_ = std::max(kMaxInlined, 20 * (graph.nodes.size() + ops_.function_nodes()));
+    inline_limit_ = std::max(kMaxInlined, kMaxInlineFactor * (graph.nodes.size() + ops_.function_nodes()));
   }
   describe_body(graph, scope);
   add_inputs(graph.inputs, scope);
