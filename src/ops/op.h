@@ -6,9 +6,12 @@
 #include <string_view>
 
 #include "ops/call.h"
+#include "ops/hazard.h"
 #include "ops/signature.h"
 
 namespace finity {
+
+class RangeCall;
 
 struct OpDef {
   std::string_view name = {};
@@ -22,7 +25,11 @@ struct OpDef {
   std::string_view freedom = {};  // what eval chose where ONNX leaves it open (reduction order, ...)
   bool random = false;            // not a function of its inputs: never folded
   void (*infer)(InferCall&) = nullptr;
-  void (*eval)(EvalCall&) = nullptr;  // null: the op is typed but cannot be run
+  void (*eval)(EvalCall&) = nullptr;    // null: the op is typed but cannot be run
+  void (*range)(RangeCall&) = nullptr;  // see range_call.h; null: nothing is known of its results
+  Hazards hazards = {};
+  std::string_view overflow = "FN203";  // rule when the result may be infinite and no operand is
+  std::string_view invalid = "FN302";   // rule when the result may be NaN and no operand is
 };
 
 // Every op, family by family, in the order of ops/all.cpp.

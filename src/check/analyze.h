@@ -1,0 +1,51 @@
+// Abstract interpretation of a whole graph: a range for every value, and every
+// hazard site with its verdict. See docs/architecture.md for the flow.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "check/contract.h"
+#include "graph/graph.h"
+#include "ops/range_call.h"
+#include "types/infer.h"
+
+namespace finity {
+
+struct CheckOptions {
+  RangeSettings ranges = {};
+  double time_limit = 0;  // seconds; 0: none. What is not reached is top, with a note.
+};
+
+enum class Verdict : std::uint8_t { proved, confirmed, possible, unknown };
+std::string_view name(Verdict verdict);
+
+// One hazard at one node (joined over all iterations of a loop).
+struct Finding {
+  NodeId node = {};              // invalid for a finding about a constant
+  ValueId value = {};            // the operand or result looked at, or the constant
+  std::string_view rule = {};    // code
+  int operand = -1;              // -1: the result
+  Verdict verdict = Verdict::proved;
+  bool certain = false;          // every value is unsafe: it fails whenever the node runs
+  Range seen = {};               // what reaches the operand, in the formats really used
+  std::string reason = {};       // unknown: which unmodelled op is to blame
+  int root = -1;                 // index of the finding that explains this one (overflow that goes on), or -1
+  std::vector<ValueId> path = {};  // causes, from an input or constant to `value`
+};
+
+struct Analysis {
+  std::vector<AbsTensor> ranges;    // by ValueId; hull() is what reports print
+  std::vector<bool> reached;        // by ValueId
+  std::vector<Finding> findings;    // every site, the proved ones too, in graph order
+  std::vector<Note> notes;          // unmodelled ops, lost precision
+  std::size_t modelled_nodes = 0;
+  bool complete = true;             // false: a time or memory limit was hit
+};
+
+Analysis analyze(const Graph& graph, const Types& types, const Premises& premises, const CheckOptions& options = {});
+
+}  // namespace finity

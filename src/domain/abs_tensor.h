@@ -1,0 +1,81 @@
+// The abstract tensor: a coarse grid over its index space, one Range per cell. No
+// cuts is array smashing, every cut is array expansion, cuts where data really
+// differ is tensor partitioning. Sizes may be unknown (-1); such an axis is never
+// cut. Sequences and optionals are summarised by one unranked cell for all elements.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "domain/facts.h"
+#include "domain/form.h"
+#include "domain/range.h"
+#include "graph/type.h"
+#include "tensor/tensor.h"
+
+namespace finity {
+
+// Inner cut positions of one axis, increasing, each in (0, size): cuts {2} of size 5 are blocks [0,2) and [2,5).
+using Cuts = std::vector<std::int64_t>;
+
+struct AbsTensor {
+  DType dtype = DType::undefined;
+  bool ranked = false;
+  Dims sizes = {};                  // per axis when ranked; -1: unknown
+  std::vector<Cuts> cuts = {};      // empty: no axis is cut; else one list per axis
+  std::vector<Range> cells = {{}};  // row-major over the blocks; one when nothing is cut
+  std::vector<Form> forms = {};     // one per cell, or empty: each cell is its own symbol
+  Sym first_symbol = -1;            // of the cells' own symbols; set when the value is stored
+  Facts facts = {};
+  // All elements, where they are known. The cells may be coarser.
+  std::shared_ptr<const Tensor> exact = {};
+  // Values with the same identity have the same elements at the same indices (Identity, Dropout at inference, ...).
+  ValueId identity = {};
+
+  std::size_t rank() const { return sizes.size(); }
+  bool cut() const { return cells.size() > 1; }
+  std::size_t blocks(std::size_t axis) const { return cuts.empty() ? 1 : cuts[axis].size() + 1; }
+  // Start and length of a block; length -1 when the axis' size is unknown.
+  std::int64_t block_start(std::size_t axis, std::size_t block) const;
+  std::int64_t block_length(std::size_t axis, std::size_t block) const;
+  Range hull() const;
+  // Elements along the axes: 0..Inf bounds when sizes are unknown.
+  double least_count(std::uint32_t axes) const;
+  double most_count(std::uint32_t axes) const;
+};
+
+inline constexpr double kManyElements = 9.3e18;  // stands for "unknown number"
+
+// Blocks of a cell, axis by axis: the cell's place in the grid.
+std::vector<std::size_t> cell_place(const AbsTensor& x, std::size_t cell);
+std::size_t cell_at(const AbsTensor& x, std::span<const std::size_t> place);
+double cell_elements(const AbsTensor& x, std::size_t cell);  // kManyElements when unknown
+
+// ---- making ----------------------------------------------------------------
+AbsTensor uniform(const Type& type, const Range& range);  // one cell
+AbsTensor uniform(DType dtype, Dims sizes, const Range& range);
+// Cells where the elements differ, at most max_cells. `exact` is kept when `keep`.
+AbsTensor from_tensor(std::shared_ptr<const Tensor> tensor, std::size_t max_cells);
+// Smallest range of a tensor's elements.
+Range range_of(const Tensor& tensor);
+
+// ---- lattice (same dtype; unequal grids are refined to a common one or smashed) -----------
+AbsTensor join(const AbsTensor& a, const AbsTensor& b, std::size_t max_cells);
+AbsTensor widen(const AbsTensor& a, const AbsTensor& b);
+bool is_subset(const AbsTensor& a, const AbsTensor& b);
+
+// ---- grids -----------------------------------------------------------------
+// Adds cuts; cells and forms are repeated, symbols become those of the slices.
+AbsTensor refined(const AbsTensor& x, const std::vector<Cuts>& cuts, Symbols* symbols);
+// Merges equal neighbours, then everything along the finest axes, until at most max_cells are left. Forms are kept only
+// where nothing was merged; they are dropped otherwise.
+void simplify(AbsTensor& x, std::size_t max_cells);
+// Removes all cuts (forms are dropped unless there was one cell).
+AbsTensor smashed(const AbsTensor& x);
+// Same grid, f on every cell; forms and facts are dropped.
+AbsTensor map_cells(const AbsTensor& x, DType dtype, const std::function<Range(const Range&)>& f);
+
+}  // namespace finity

@@ -1,0 +1,45 @@
+// Relations that intervals and affine forms cannot express, attached to a tensor.
+// Each speaks of the tensor ("this") and mostly of another value, its source, and
+// holds in floating point, not only in real numbers. Facts about a source are only
+// used against the same value identity (see AbsTensor::identity).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/ids.h"
+#include "domain/range.h"
+
+namespace finity {
+
+struct Fact {
+  enum class Kind : std::uint8_t {
+    max_of,         // this == max of source over `axes`
+    at_least,       // this >= source, elementwise after broadcasting this to the source
+    at_most,        // this <= source, likewise
+    at_least_abs,   // this >= |source| * (1 - slack)
+    square_sum_of,  // this >= (sum of source^2 over `axes`) * (1 - slack) - tiny
+    mean_of,        // this is the mean of source over `axes`, computed in floats
+    square_of,      // this == source * source, rounded
+    mean_square_of,  // this is the mean of (square_of source) over `axes`
+    row_max,  // in every row along `axes`, the largest element lies in `range` (needs no source)
+    row_sum,  // elements are >= 0 and every row along `axes` sums to a value in `range`
+    one_of_max,  // source is an elementwise max of several operands; where operand number k of
+                 // `axes` (a bit set of operand numbers) is that max, this lies in `range`
+  };
+  Kind kind = Kind::max_of;
+  ValueId source = {};
+  std::uint32_t axes = 0;  // bit set over the axes of the source (row facts: of this)
+  // The reduced axes are still there with size 1 (or `this` broadcasts right without them).
+  bool aligned = true;
+  double slack = 0;  // relative
+  Range range = {};
+  int total = 0;  // one_of_max: number of operands of the max
+};
+
+using Facts = std::vector<Fact>;
+
+const Fact* find_fact(const Facts& facts, Fact::Kind kind, ValueId source);
+const Fact* find_fact(const Facts& facts, Fact::Kind kind);
+
+}  // namespace finity

@@ -1,0 +1,93 @@
+// What a range rule may look at, and where it leaves its result. A rule must be
+// sound: for every choice of operand elements inside the operands' ranges, whatever
+// eval (and any other correct library) computes lies in the result, with NaN and
+// infinities as flags. When in doubt: call.top(i).
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "domain/abs_tensor.h"
+#include "ops/call.h"
+#include "ops/hazard.h"
+
+namespace finity {
+
+struct RangeSettings {
+  std::size_t max_cells = 64;  // 1: smash; 64: partition; large: expand
+  bool affine = true;
+  // Partial sums of float16 and bfloat16: float32, or the format itself (undefined: either may happen).
+  DType accumulate = DType::undefined;
+  int library_ulps = 4;        // error granted to exp, log, tanh, ... of any library
+  bool flush_subnormals = false;
+};
+
+// A place where a rule of the table could be violated, as found at one node.
+struct Site {
+  std::string_view rule = {};
+  int operand = -1;     // -1: the result
+  Range seen = {};      // what reaches it
+  bool possible = false;  // false: proved safe
+  bool certain = false;   // every value is unsafe
+};
+
+class RangeCall : public Call {
+ public:
+  using RunBody = std::function<std::vector<AbsTensor>(BodyId, std::span<const AbsTensor>)>;
+  struct Operand {
+    const AbsTensor* range = nullptr;  // null: omitted
+    const Type* type = nullptr;
+    ConstantPtr constant = nullptr;  // a weight of the file, not necessarily loaded
+    const Tensor* value = nullptr;   // all elements, when known and small
+  };
+
+  RangeCall(const Graph& graph, const Node& node, std::vector<Operand> in, std::vector<const Type*> out_types,
+            const RangeSettings& settings, Symbols& symbols, RunBody run_body);
+
+  const AbsTensor& in(std::size_t i) const;  // throws Error when omitted
+  Range hull(std::size_t i) const { return in(i).hull(); }
+  const Type& in_type(std::size_t i) const;
+  const Type& out_type(std::size_t i) const { return *out_types_[i]; }
+  DType in_dtype(std::size_t i) const { return in(i).dtype; }
+  DType out_dtype(std::size_t i) const { return out_types_[i]->dtype; }
+  bool has_range(std::size_t i) const { return i < in_.size() && in_[i].range != nullptr; }
+  // All elements of the operand, loading a constant of at most `limit` elements; null when unknown.
+  const Tensor* value(std::size_t i, std::int64_t limit = std::int64_t{1} << 28);
+  std::optional<std::vector<std::int64_t>> ints(std::size_t i);
+
+  void out(std::size_t i, AbsTensor result);  // ignored when the node does not ask for it
+  void out(std::size_t i, const Range& range) { out(i, uniform(out_type(i), range)); }
+  void top(std::size_t i) { out(i, ::finity::top(out_dtype(i))); }
+  // Output i has the elements of input j at the same indices: range, forms, facts and identity go on.
+  void same(std::size_t i, std::size_t j);
+
+  // A hazard that OpDef::hazards cannot express. The rule then assumes it does not happen.
+  void site(std::string_view rule, int operand, const Range& seen, bool possible, bool certain = false);
+
+  const RangeSettings& settings() const { return settings_; }
+  Symbols& symbols() { return symbols_; }
+  std::size_t max_cells() const { return settings_.max_cells; }
+  // The formats partial sums of `dtype` may be kept in, coarsest first: evaluate in each and join.
+  std::vector<DType> accumulators(DType dtype) const;
+  std::vector<AbsTensor> run_body(BodyId body, std::span<const AbsTensor> inputs) { return run_body_(body, inputs); }
+
+  // For the engine.
+  std::vector<AbsTensor>& outs() { return out_; }
+  std::vector<bool>& given() { return given_; }
+  std::vector<Site>& sites() { return sites_; }
+
+ private:
+  std::vector<Operand> in_;
+  std::vector<const Type*> out_types_;
+  const RangeSettings& settings_;
+  Symbols& symbols_;
+  RunBody run_body_;
+  std::vector<AbsTensor> out_;
+  std::vector<bool> given_;
+  std::vector<Site> sites_;
+  std::vector<std::shared_ptr<const Tensor>> loaded_;
+};
+
+}  // namespace finity
