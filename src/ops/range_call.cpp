@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/error.h"
 #include "tensor/convert.h"
 
 namespace finity {
@@ -48,18 +49,33 @@ std::optional<std::vector<std::int64_t>> RangeCall::ints(std::size_t i) {
 void RangeCall::out(std::size_t i, AbsTensor result) {
   if (!has_output(i)) return;
   out_[i] = std::move(result);
+  // What a rule copied from an operand by accident must not be believed; same() and the engine set them.
+  out_[i].identity = {};
+  out_[i].exact.reset();
   given_[i] = true;
 }
 
 void RangeCall::same(std::size_t i, std::size_t j) {
-  AbsTensor result = in(j);
-  // A declared type may know more sizes than the operand's; the elements are the same.
-  result.exact.reset();
-  out(i, std::move(result));
+  out(i, in(j));
+  if (!has_output(i)) return;
+  out_[i].identity = in(j).identity;
+  out_[i].exact = in(j).exact;
 }
 
 void RangeCall::site(std::string_view rule, int operand, const Range& seen, bool possible, bool certain) {
   sites_.push_back({.rule = rule, .operand = operand, .seen = seen, .possible = possible, .certain = certain});
+}
+
+AbsTensor RangeCall::assuming(std::size_t i, std::size_t condition, bool truth) const {
+  return hooks_.assuming ? hooks_.assuming(i, condition, truth) : in(i);
+}
+
+std::vector<AbsTensor> RangeCall::probe_body(BodyId body, std::span<const AbsTensor> inputs) {
+  return hooks_.probe_body ? hooks_.probe_body(body, inputs) : run_body_(body, inputs);
+}
+
+std::vector<AbsTensor> RangeCall::run_branch(BodyId body, std::size_t condition, bool truth) {
+  return hooks_.run_branch ? hooks_.run_branch(body, condition, truth) : run_body_(body, {});
 }
 
 std::vector<DType> RangeCall::accumulators(DType dtype) const {
