@@ -55,6 +55,13 @@ bool compares(const Fact& fact) {
          fact.kind == Kind::at_least_abs;
 }
 
+// Facts whose `axes` are reduced axes of the source.
+bool reduces(const Fact& fact) {
+  using Kind = Fact::Kind;
+  return compares(fact) || fact.kind == Kind::square_sum_of || fact.kind == Kind::mean_of ||
+         fact.kind == Kind::mean_square_of || fact.kind == Kind::sum_of;
+}
+
 // Where each axis of the shorter shape lies in the longer one that has `axes` besides.
 std::vector<std::size_t> other_axes(std::size_t rank, std::span<const std::size_t> axes) {
   std::vector<std::size_t> result;
@@ -72,7 +79,7 @@ Facts unsqueezed_facts(const AbsTensor& x, std::span<const std::size_t> axes, st
       for (std::size_t i = 0; i < kept.size() && kept[i] < 32; ++i) bits |= (fact.axes >> i & 1U) << kept[i];
       fact.axes = bits;
       result.push_back(fact);
-    } else if (!fact.aligned && fact.axes == bits_of(axes)) {
+    } else if (!fact.aligned && reduces(fact) && fact.axes == bits_of(axes)) {
       fact.aligned = true;
       result.push_back(fact);
     } else if (fact.aligned && compares(fact) && leading(axes)) {
@@ -92,7 +99,7 @@ Facts squeezed_facts(const AbsTensor& x, std::span<const std::size_t> axes, std:
       result.push_back(fact);
     } else if (fact.aligned && compares(fact) && leading(axes)) {
       result.push_back(fact);
-    } else if (fact.aligned && fact.axes != 0 && fact.axes == bits_of(axes)) {
+    } else if (fact.aligned && reduces(fact) && fact.axes != 0 && fact.axes == bits_of(axes)) {
       fact.aligned = false;
       result.push_back(fact);
     }

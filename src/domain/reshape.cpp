@@ -382,7 +382,7 @@ std::optional<std::vector<std::size_t>> inserted_axes(const Dims& shorter, const
 std::uint32_t fact_axes(const Facts& facts) {
   std::uint32_t axes = 0;
   for (const Fact& fact : facts) {
-    if (fact.source.valid()) axes |= fact.axes;
+    if (!fact.aligned || fact.kind == Fact::Kind::max_of) axes |= fact.axes;
   }
   return axes;
 }
