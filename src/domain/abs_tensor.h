@@ -53,11 +53,16 @@ inline constexpr double kManyElements = 9.3e18;  // stands for "unknown number"
 std::vector<std::size_t> cell_place(const AbsTensor& x, std::size_t cell);
 std::size_t cell_at(const AbsTensor& x, std::span<const std::size_t> place);
 double cell_elements(const AbsTensor& x, std::size_t cell);  // kManyElements when unknown
+// Sizes of the cell's block; -1 where unknown.
+Dims cell_sizes(const AbsTensor& x, std::size_t cell);
+// The cell's explicit form, else the constant of a point, else the cell's own symbol, else an invalid form.
+Form cell_form(const AbsTensor& x, std::size_t cell);
 
 // ---- making ----------------------------------------------------------------
 AbsTensor uniform(const Type& type, const Range& range);  // one cell
 AbsTensor uniform(DType dtype, Dims sizes, const Range& range);
-// Cells where the elements differ, at most max_cells. `exact` is kept when `keep`.
+// Cells where the elements differ, at most max_cells. `exact` is set when there are at most kExactElements.
+inline constexpr std::int64_t kExactElements = std::int64_t{1} << 16;
 AbsTensor from_tensor(std::shared_ptr<const Tensor> tensor, std::size_t max_cells);
 // Smallest range of a tensor's elements.
 Range range_of(const Tensor& tensor);
