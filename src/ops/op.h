@@ -13,6 +13,11 @@ namespace finity {
 
 class RangeCall;
 
+// What the truth of a boolean result says about the operands: how guards refine ranges.
+enum class Relation : std::uint8_t {
+  none, less, less_equal, greater, greater_equal, equal, logical_and, logical_or, logical_not, is_nan, is_inf
+};
+
 struct OpDef {
   std::string_view name = {};
   std::string_view domain = {};     // "" is ONNX's default domain
@@ -28,8 +33,10 @@ struct OpDef {
   void (*eval)(EvalCall&) = nullptr;    // null: the op is typed but cannot be run
   void (*range)(RangeCall&) = nullptr;  // see range_call.h; null: nothing is known of its results
   Hazards hazards = {};
-  std::string_view overflow = "FN203";  // rule when the result may be infinite and no operand is
-  std::string_view invalid = "FN302";   // rule when the result may be NaN and no operand is
+  std::string_view overflow = {};  // rule when the result may be infinite and no operand is (else FN203)
+  std::string_view invalid = {};   // rule when the result may be NaN and no operand is (else FN302)
+  bool elementwise = false;        // element i of the result depends on elements i of the operands only
+  Relation relation = Relation::none;
 };
 
 // Every op, family by family, in the order of ops/all.cpp.

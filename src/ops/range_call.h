@@ -36,6 +36,12 @@ struct Site {
 class RangeCall : public Call {
  public:
   using RunBody = std::function<std::vector<AbsTensor>(BodyId, std::span<const AbsTensor>)>;
+  // What else an engine can do for a rule; each may be empty.
+  struct Hooks {
+    std::function<AbsTensor(std::size_t operand, std::size_t condition, bool truth)> assuming = {};
+    RunBody probe_body = {};
+    std::function<std::vector<AbsTensor>(BodyId, std::size_t condition, bool truth)> run_branch = {};
+  };
   struct Operand {
     const AbsTensor* range = nullptr;  // null: omitted
     const Type* type = nullptr;
@@ -73,7 +79,16 @@ class RangeCall : public Call {
   std::vector<DType> accumulators(DType dtype) const;
   std::vector<AbsTensor> run_body(BodyId body, std::span<const AbsTensor> inputs) { return run_body_(body, inputs); }
 
+  // The same without recording ranges and findings: for iterations towards a fixpoint.
+  std::vector<AbsTensor> probe_body(BodyId body, std::span<const AbsTensor> inputs);
+  // A body without inputs, entered only when operand `condition` (a scalar) is `truth`.
+  std::vector<AbsTensor> run_branch(BodyId body, std::size_t condition, bool truth);
+  // Operand i at those elements where operand `condition` is `truth`: what it is computed from elementwise is
+  // restricted by the comparison first, so that Where(x > 0, log(x), 0) sees only positive x.
+  AbsTensor assuming(std::size_t i, std::size_t condition, bool truth) const;
+
   // For the engine.
+  void set_hooks(Hooks hooks) { hooks_ = std::move(hooks); }
   std::vector<AbsTensor>& outs() { return out_; }
   std::vector<bool>& given() { return given_; }
   std::vector<Site>& sites() { return sites_; }
@@ -84,6 +99,7 @@ class RangeCall : public Call {
   const RangeSettings& settings_;
   Symbols& symbols_;
   RunBody run_body_;
+  Hooks hooks_;
   std::vector<AbsTensor> out_;
   std::vector<bool> given_;
   std::vector<Site> sites_;

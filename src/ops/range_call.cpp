@@ -1,0 +1,89 @@
+#include "ops/range_call.h"
+
+#include <utility>
+
+#include "base/error.h"
+#include "tensor/convert.h"
+
+namespace finity {
+
+RangeCall::RangeCall(const Graph& graph, const Node& node, std::vector<Operand> in, std::vector<const Type*> out_types,
+                     const RangeSettings& settings, Symbols& symbols, RunBody run_body)
+    : Call(graph, node),
+      in_(std::move(in)),
+      out_types_(std::move(out_types)),
+      settings_(settings),
+      symbols_(symbols),
+      run_body_(std::move(run_body)),
+      out_(node.outputs.size()),
+      given_(node.outputs.size(), false) {}
+
+const AbsTensor& RangeCall::in(std::size_t i) const {
+  if (!has_range(i)) throw Error("input " + std::to_string(i) + " is missing");
+  return *in_[i].range;
+}
+
+const Type& RangeCall::in_type(std::size_t i) const {
+  static const Type kUnknown;
+  return i < in_.size() && in_[i].type != nullptr ? *in_[i].type : kUnknown;
+}
+
+const Tensor* RangeCall::value(std::size_t i, std::int64_t limit) {
+  if (i >= in_.size()) return nullptr;
+  if (in_[i].value != nullptr) return in_[i].value;
+  if (in_[i].range != nullptr && in_[i].range->exact) return in_[i].range->exact.get();
+  const ConstantPtr& constant = in_[i].constant;
+  if (!constant || !constant->missing().empty() || element_count(constant->dims()) > limit) return nullptr;
+  loaded_.push_back(std::make_shared<const Tensor>(constant->load()));
+  in_[i].value = loaded_.back().get();
+  return in_[i].value;
+}
+
+std::optional<std::vector<std::int64_t>> RangeCall::ints(std::size_t i) {
+  constexpr std::int64_t kFew = 1 << 16;
+  const Tensor* tensor = value(i, kFew);
+  if (tensor == nullptr || !(is_int(tensor->dtype()) || tensor->dtype() == DType::boolean)) return std::nullopt;
+  return elements<std::int64_t>(*tensor);
+}
+
+void RangeCall::out(std::size_t i, AbsTensor result) {
+  if (!has_output(i)) return;
+  out_[i] = std::move(result);
+  // What a rule copied from an operand by accident must not be believed; same() and the engine set them.
+  out_[i].identity = {};
+  out_[i].exact.reset();
+  given_[i] = true;
+}
+
+void RangeCall::same(std::size_t i, std::size_t j) {
+  out(i, in(j));
+  if (!has_output(i)) return;
+  out_[i].identity = in(j).identity;
+  out_[i].exact = in(j).exact;
+}
+
+void RangeCall::site(std::string_view rule, int operand, const Range& seen, bool possible, bool certain) {
+  sites_.push_back({.rule = rule, .operand = operand, .seen = seen, .possible = possible, .certain = certain});
+}
+
+AbsTensor RangeCall::assuming(std::size_t i, std::size_t condition, bool truth) const {
+  return hooks_.assuming ? hooks_.assuming(i, condition, truth) : in(i);
+}
+
+std::vector<AbsTensor> RangeCall::probe_body(BodyId body, std::span<const AbsTensor> inputs) {
+  return hooks_.probe_body ? hooks_.probe_body(body, inputs) : run_body_(body, inputs);
+}
+
+std::vector<AbsTensor> RangeCall::run_branch(BodyId body, std::size_t condition, bool truth) {
+  return hooks_.run_branch ? hooks_.run_branch(body, condition, truth) : run_body_(body, {});
+}
+
+std::vector<DType> RangeCall::accumulators(DType dtype) const {
+  if (dtype == DType::float64 || !is_float(dtype)) return {dtype};
+  if (dtype == DType::float32) return {DType::float32};
+  if (settings_.accumulate == DType::float32) return {DType::float32};
+  if (settings_.accumulate == DType::undefined) return {dtype, DType::float32};
+  return {dtype};
+}
+
+}  // namespace finity
