@@ -7,20 +7,22 @@ namespace finity {
 
 namespace {
 
-// Comparisons are turned so that a NaN end counts as "may be anything".
+// An end that is NaN says nothing: the range may hold anything.
+bool says_nothing(const Range& range) { return std::isnan(range.lo) || std::isnan(range.hi); }
+
 bool no_finite(const Range& range) { return range.lo > range.hi; }
 
 // Whether a finite value of the range lies in the interval.
 bool meets(const Range& range, const Unsafe& unsafe) {
+  if (says_nothing(range)) return true;
   if (no_finite(range) || range.lo > unsafe.hi || range.hi < unsafe.lo) return false;
-  // std::max and std::min keep a NaN end of the range, as the comparisons below do.
   const double lo = std::max(range.lo, unsafe.lo);
   const double hi = std::min(range.hi, unsafe.hi);
   if (range.nonzero && lo == 0 && hi == 0) return false;
   if (!range.integer) return true;
   const double first = std::ceil(lo);
   const double last = std::floor(hi);
-  return !(first > last) && !(range.nonzero && first == 0 && last == 0);
+  return first <= last && !(range.nonzero && first == 0 && last == 0);
 }
 
 // Neighbours that the range could hold: whole numbers when all its values are.
