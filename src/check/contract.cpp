@@ -93,8 +93,8 @@ Range Resolver::integers_between(ValueId id, DType dtype, double lo, double hi, 
   if (!(from <= to)) fail(id, wish, "has no value in that range");
   const bool cut = (from > lo && from == lowest_finite(dtype)) || (to < hi && to == max_finite(dtype));
   if (cut && std::isfinite(lo) && std::isfinite(hi) && std::abs(lo) != kMostFinite && std::abs(hi) != kMostFinite) {
-    result_.notes.push_back({wish.origin, graph_.value(id).name + ": the range was cut to what " +
-                                              std::string(name(dtype)) + " can hold"});
+    result_.notes.push_back(
+        {wish.origin, graph_.value(id).name + ": the range was cut to what " + std::string(name(dtype)) + " can hold"});
   }
   return from_bounds(dtype, from, to);
 }
@@ -244,17 +244,16 @@ void Resolver::add_weights() {
     if (range) ++varied;
     if (!range && !value.constant->missing().empty()) {
       range = any_finite(value.constant->dtype());
-      result_.notes.push_back({value.name, "weight is not there (" + value.constant->missing() +
-                                               "): taken to be any finite value"});
+      result_.notes.push_back(
+          {value.name, "weight is not there (" + value.constant->missing() + "): taken to be any finite value"});
     }
     if (!range) continue;
     result_.of[i] = uniform(types_[id], *range);
     result_.of[i]->identity = id;
   }
   if (trained || varied == 0) return;
-  const std::string how = contract_.weights == WeightMode::initial
-                              ? "widened by the width of their own values"
-                              : "taken to be any finite value";
+  const std::string how = contract_.weights == WeightMode::initial ? "widened by the width of their own values"
+                                                                   : "taken to be any finite value";
   result_.assumptions.push_back(std::to_string(varied) + " weight" + (varied == 1 ? "" : "s") + ": " + how +
                                 " (--weights " + std::string(name(contract_.weights)) + ")");
 }

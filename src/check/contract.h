@@ -28,14 +28,14 @@ WeightMode weight_mode_from_name(std::string_view name);
 inline constexpr double kMostFinite = std::numeric_limits<double>::max();
 
 struct InputContract {
-  std::string pattern = {};  // glob over input and weight names; "*" alone speaks of all inputs
-  std::optional<double> lo = {}, hi = {};  // an infinite end means that the infinity is a possible value
-  bool integer = false;                    // only integers
-  bool allow_nan = false;                  // may hold NaN
-  bool allow_inf = false;                  // may hold infinities
-  std::vector<double> values = {};         // exactly one of these
-  std::optional<int> one_true_axis = {};   // masks: at least one true (positive) element in every row along this axis
-  std::optional<int> one_zero_axis = {};   // additive masks (0 or very negative): at least one zero in every row
+  std::string pattern = {};                  // glob over input and weight names; "*" alone speaks of all inputs
+  std::optional<double> lo = {}, hi = {};    // an infinite end means that the infinity is a possible value
+  bool integer = false;                      // only integers
+  bool allow_nan = false;                    // may hold NaN
+  bool allow_inf = false;                    // may hold infinities
+  std::vector<double> values = {};           // exactly one of these
+  std::optional<int> one_true_axis = {};     // masks: at least one true (positive) element in every row along this axis
+  std::optional<int> one_zero_axis = {};     // additive masks (0 or very negative): at least one zero in every row
   std::optional<int> sums_to_one_axis = {};  // nonnegative rows that sum to one (within float error)
   std::map<std::int64_t, std::pair<double, double>> columns = {};  // ranges of single columns of the last axis
   std::string origin = {};                                         // "--range", "contract.toml:12", for messages

@@ -39,9 +39,9 @@ bool has_word(const std::string& words, const std::array<std::string_view, N>& s
   });
 }
 
-constexpr std::array<std::string_view, 8> kIdWords = {"id",    "ids",     "inputids", "token",
+constexpr std::array<std::string_view, 8> kIdWords = {"id",     "ids",      "inputids", "token",
                                                       "tokens", "tokenids", "index",    "indices"};
-constexpr std::array<std::string_view, 10> kCountWords = {"len",   "lens",  "length", "lengths",   "seqlen",
+constexpr std::array<std::string_view, 10> kCountWords = {"len",   "lens",   "length", "lengths",   "seqlen",
                                                           "count", "counts", "step",   "timestep*", "steps"};
 constexpr std::array<std::string_view, 4> kShareWords = {"prob*", "keep*", "dropout*", "keepprob"};
 constexpr std::array<std::string_view, 6> kImageWords = {"image*", "img*", "pixel*", "picture*", "photo*", "frame*"};
@@ -120,7 +120,8 @@ std::vector<std::int64_t> indexed_sizes(const Graph& graph, const Types& types) 
         const std::int64_t size = indexed_by(node, i, types);
         std::int64_t& known = sizes[root[used.at()].at()];
         if (size > 0) known = known < 0 ? size : std::min(known, size);
-        const bool carries = i == 0 && node.domain.empty() && std::ranges::find(kCarriers, node.op_type) != kCarriers.end();
+        const bool carries =
+            i == 0 && node.domain.empty() && std::ranges::find(kCarriers, node.op_type) != kCarriers.end();
         if (carries && !node.outputs.empty() && node.outputs[0].valid()) root[node.outputs[0].at()] = root[used.at()];
       }
     }

@@ -62,7 +62,8 @@ std::string_view unquoted(std::string_view text) {
 }
 
 [[noreturn]] void malformed(std::string_view text, const std::string& why) {
-  throw Error("range '" + std::string(text) + "': " + why + "; write NAME:[LO,HI], for example x:[0,1] or '*:[-inf,5]'");
+  throw Error("range '" + std::string(text) + "': " + why +
+              "; write NAME:[LO,HI], for example x:[0,1] or '*:[-inf,5]'");
 }
 
 double parse_end(std::string_view word, std::string_view whole) {
@@ -115,7 +116,8 @@ void add_order(Contract& contract, std::string_view text, std::string origin) {
   const std::size_t smaller = text.find("<=");
   const bool swapped = greater == std::string_view::npos;
   const std::size_t at = swapped ? smaller : greater;
-  const bool once = at != std::string_view::npos && (greater == std::string_view::npos || smaller == std::string_view::npos) &&
+  const bool once = at != std::string_view::npos &&
+                    (greater == std::string_view::npos || smaller == std::string_view::npos) &&
                     text.find('=', at + 2) == std::string_view::npos;
   std::string left(once ? unquoted(text.substr(0, at)) : std::string_view());
   std::string right(once ? unquoted(text.substr(at + 2)) : std::string_view());
