@@ -26,7 +26,7 @@ struct AbsTensor {
   bool ranked = false;
   Dims sizes = {};                  // per axis when ranked; -1: unknown
   std::vector<Cuts> cuts = {};      // empty: no axis is cut; else one list per axis
-  std::vector<Range> cells = {{}};  // row-major over the blocks; one when nothing is cut
+  std::vector<Range> cells = std::vector<Range>(1);  // row-major over the blocks; one when nothing is cut
   std::vector<Form> forms = {};     // one per cell, or empty: each cell is its own symbol
   Sym first_symbol = -1;            // of the cells' own symbols; set when the value is stored
   Facts facts = {};
