@@ -4,12 +4,11 @@
 #include <cmath>
 #include <numbers>
 
+#include "ops/activation_rules.h"
 #include "ops/elementwise.h"
 #include "ops/extremes.h"
-#include "ops/fact_rules.h"
 #include "ops/families.h"
 #include "ops/function_range.h"
-#include "ops/range_rules.h"
 
 namespace finity {
 
@@ -224,12 +223,6 @@ void range_gelu(RangeCall& call) {
   const auto f = call.text("approximate") == "tanh" ? gelu_by_tanh_of : gelu_of;
   range_mapped(call, Monotone::no,
                [&](const Range& x, DType dtype) { return f(dtype, x, call.settings().library_ulps); });
-}
-
-void range_swish(RangeCall& call) {
-  const double alpha = call.real("alpha");
-  range_mapped(call, Monotone::no,
-               [&](const Range& x, DType dtype) { return swish_of(dtype, x, alpha, call.settings().library_ulps); });
 }
 
 void range_swiglu(RangeCall& call) {

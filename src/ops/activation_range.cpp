@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "ops/activation_rules.h"
 #include "ops/function_range.h"
 #include "tensor/float_formats.h"
 
@@ -253,6 +254,20 @@ Range hard_swish_of(DType dtype, const Range& x, int ulps) {
   // Outside [-3, 3] the gate is exactly 0 or 1.
   const auto f = [](double v) { return v * std::clamp(v / 6.0 + 0.5, 0.0, 1.0); };
   return gated(dtype, x, {.f = f, .dip = -1.5, .reach = 3.125, .unit = unit_roundoff(dtype)}, ulps);
+}
+
+// ---- rules -----------------------------------------------------------------
+
+void range_swish(RangeCall& call) {
+  const double alpha = call.real("alpha");
+  range_mapped(call, Monotone::no,
+               [&](const Range& x, DType dtype) { return swish_of(dtype, x, alpha, call.settings().library_ulps); });
+}
+
+void range_split_gelu(RangeCall& call) {
+  const DType dtype = call.out_dtype(0);
+  const Range sum = add(dtype, call.hull(0), call.hull(1));
+  call.out(0, multiply(dtype, sum, gelu_of(dtype, sum, call.settings().library_ulps)));
 }
 
 }  // namespace finity

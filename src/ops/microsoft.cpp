@@ -5,14 +5,13 @@
 #include <numbers>
 
 #include "base/error.h"
+#include "ops/activation_rules.h"
 #include "ops/cast.h"
 #include "ops/delegate.h"
 #include "ops/elementwise.h"
-#include "ops/fact_rules.h"
 #include "ops/families.h"
 #include "ops/function_range.h"
 #include "ops/move.h"
-#include "ops/range_rules.h"
 #include "ops/rules.h"
 #include "ops/softmax.h"
 #include "tensor/convert.h"
@@ -67,21 +66,6 @@ void eval_quick_gelu(EvalCall& call) {
                         [alpha](auto x) { return quick_gelu(static_cast<double>(x), alpha); }));
 }
 
-void range_quick_gelu(RangeCall& call) {
-  const double alpha = call.real("alpha");
-  range_mapped(call, Monotone::no,
-               [&](const Range& x, DType dtype) { return swish_of(dtype, x, alpha, call.settings().library_ulps); });
-}
-
-// Of x + bias where the bias is there.
-template <Range (*F)(DType, const Range&, int)>
-void range_biased(RangeCall& call) {
-  if (!call.has_range(1)) return range_elementwise<F>(call);
-  range_binary(call, [&](const Range& x, const Range& bias, DType dtype) {
-    return F(dtype, add(dtype, x, bias), call.settings().library_ulps);
-  });
-}
-
 void infer_split_gelu(InferCall& call) {
   if (!call.ranked(0)) return;
   require_min_rank(call, 0, 1);
@@ -103,12 +87,6 @@ void eval_split_gelu(EvalCall& call) {
     result[i] = values[left] * gelu(values[left + half]);
   }
   call.out(0, from_elements(call.in(0).dtype(), std::move(dims), result));
-}
-
-void range_split_gelu(RangeCall& call) {
-  const DType dtype = call.out_dtype(0);
-  const Range sum = add(dtype, call.hull(0), call.hull(1));
-  call.out(0, multiply(dtype, sum, gelu_of(dtype, sum, call.settings().library_ulps)));
 }
 
 void eval_bias_add(EvalCall& call) {
@@ -336,7 +314,7 @@ const OpDef kOps[] = {
      .freedom = kOnce,
      .infer = infer_same_shape,
      .eval = eval_quick_gelu,
-     .range = range_quick_gelu,
+     .range = range_swish,
      .elementwise = true},
     {.name = "BiasGelu",
      .domain = kMicrosoft,
