@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/compare_range.h"
 #include "ops/elementwise.h"
 #include "ops/fact_rules.h"
 #include "ops/families.h"
@@ -147,13 +148,8 @@ void range_tan(RangeCall& call) {
   if (narrow) call.site("FN110", 0, call.hull(0), possible);
 }
 
-Range decided(bool can_be_true, bool can_be_false) {
-  if (!can_be_true && !can_be_false) return {};
-  return {.lo = can_be_false ? 0.0 : 1.0, .hi = can_be_true ? 1.0 : 0.0, .integer = true};
-}
-
 void range_is_nan(RangeCall& call) {
-  range_unary(call, [](const Range& x, DType) { return decided(x.nan, x.has_finite() || x.pinf || x.ninf); });
+  range_unary(call, [](const Range& x, DType) { return truth(x.nan, x.has_finite() || x.pinf || x.ninf); });
 }
 
 void range_is_inf(RangeCall& call) {
@@ -162,12 +158,12 @@ void range_is_inf(RangeCall& call) {
   range_unary(call, [&](const Range& x, DType) {
     const bool wanted = (negative && x.ninf) || (positive && x.pinf);
     const bool other = x.has_finite() || x.nan || (!negative && x.ninf) || (!positive && x.pinf);
-    return decided(wanted, other);
+    return truth(wanted, other);
   });
 }
 
 void range_not(RangeCall& call) {
-  range_unary(call, [](const Range& x, DType) { return decided(x.may_be_zero(), x.may_be_positive()); });
+  range_unary(call, [](const Range& x, DType) { return truth(x.may_be_zero(), x.may_be_positive()); });
 }
 
 // ~x is -x - 1, and for unsigned numbers the distance from the largest.
