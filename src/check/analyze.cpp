@@ -1,0 +1,178 @@
+#include "check/analyze.h"
+
+#include <utility>
+
+#include "check/analyzer.h"
+
+namespace finity {
+
+std::string_view name(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::proved: return "proved";
+    case Verdict::confirmed: return "confirmed";
+    case Verdict::possible: return "possible";
+    case Verdict::unknown: return "unknown";
+  }
+  return "unknown";
+}
+
+Analyzer::Analyzer(const Graph& graph, const Types& types, const Premises& premises, const CheckOptions& options)
+    : graph_(graph), types_(types), premises_(premises), options_(options), taints_(graph.values().size()) {
+  result_.ranges.resize(graph.values().size());
+  result_.reached.resize(graph.values().size(), false);
+  const auto limit = std::chrono::duration<double>(options.time_limit > 0 ? options.time_limit : 1e9);
+  deadline_ = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(limit);
+}
+
+Analysis Analyzer::run() {
+  store_inputs();
+  run_nodes(graph_.main());
+  for (auto& [id, range] : joined_) result_.ranges[id.at()] = std::move(range);
+  trace_paths();
+  return std::move(result_);
+}
+
+void Analyzer::store_inputs() {
+  for (const ValueId id : graph_.main().inputs) {
+    if (premises_.of[id.at()]) store(id, *premises_.of[id.at()]);
+    else if (!graph_.value(id).constant) store(id, uniform(types_[id], any_finite(types_[id].dtype)));
+  }
+}
+
+void Analyzer::run_nodes(const Body& body) {
+  for (const NodeId id : body.nodes) run_node(id);
+}
+
+bool Analyzer::out_of_time() {
+  constexpr std::size_t kBetweenLooks = 64;
+  if (result_.complete && ++steps_ % kBetweenLooks == 0 && std::chrono::steady_clock::now() > deadline_) {
+    result_.complete = false;
+    result_.notes.push_back({"", "the time limit was reached: the remaining nodes were not analysed"});
+  }
+  return !result_.complete;
+}
+
+void Analyzer::run_node(NodeId id) {
+  if (out_of_time()) return give_up(id, "the time limit was reached", "FN902");
+  try {
+    evaluate(id, graph_.node(id));
+  } catch (const Error& error) {
+    give_up(id, error.what(), "FN902");
+  }
+}
+
+// Nothing is known of the node's results, and the report says so.
+void Analyzer::give_up(NodeId id, std::string reason, std::string_view rule) {
+  const Node& node = graph_.node(id);
+  if (probing_ == 0 && result_.complete) {
+    const std::size_t before = result_.findings.size();
+    const int index = record(id, {}, {.rule = rule, .operand = -1, .seen = {}, .possible = true});
+    if (result_.findings.size() > before) result_.notes.push_back({describe(graph_, node), reason});
+    Finding& finding = result_.findings[static_cast<std::size_t>(index)];
+    finding.verdict = Verdict::unknown;
+    finding.reason = std::move(reason);
+  }
+  for (const ValueId out : node.outputs) {
+    if (!out.valid()) continue;
+    store(out, uniform(types_[out], top(types_[out].dtype)));
+    taints_[out.at()].unmodelled = id;
+  }
+}
+
+const AbsTensor& Analyzer::get(ValueId id) {
+  if (!result_.reached[id.at()]) store(id, constant_range(id));
+  return result_.ranges[id.at()];
+}
+
+AbsTensor Analyzer::constant_range(ValueId id) {
+  const Value& value = graph_.value(id);
+  if (premises_.of[id.at()]) return *premises_.of[id.at()];
+  if (types_.known[id.at()]) {
+    return from_tensor(std::make_shared<const Tensor>(*types_.known[id.at()]), options_.ranges.max_cells);
+  }
+  if (value.constant && value.constant->missing().empty()) {
+    constexpr std::int64_t kKeep = 1 << 16;
+    const auto tensor = std::make_shared<const Tensor>(value.constant->load());
+    AbsTensor range = from_tensor(tensor, options_.ranges.max_cells);
+    if (tensor->size() > kKeep) range.exact.reset();
+    return range;
+  }
+  if (value.constant) return uniform(types_[id], any_finite(types_[id].dtype));
+  return uniform(types_[id], top(types_[id].dtype));
+}
+
+// Each cell that is not expressed by others becomes a symbol of its own.
+void Analyzer::store(ValueId id, AbsTensor range) {
+  if (!range.identity.valid()) range.identity = id;
+  if (options_.ranges.affine) {
+    if (range.forms.size() != range.cells.size()) range.forms.clear();
+    if (range.forms.empty()) {
+      range.first_symbol = static_cast<Sym>(symbols_.size());
+      for (const Range& cell : range.cells) symbols_.fresh(cell);
+    }
+    for (std::size_t i = 0; i < range.forms.size(); ++i) {
+      if (!range.forms[i].valid) range.forms[i] = symbol_form(symbols_.fresh(range.cells[i]));
+    }
+  } else {
+    range.forms.clear();
+    range.first_symbol = -1;
+  }
+  result_.ranges[id.at()] = std::move(range);
+  result_.reached[id.at()] = true;
+  taints_[id.at()] = {};
+  if (depth_ > 0 && probing_ == 0) remember(id);
+}
+
+void Analyzer::remember(ValueId id) {
+  const AbsTensor& now = result_.ranges[id.at()];
+  const auto [found, added] = joined_.try_emplace(id, now);
+  if (!added) found->second = join(found->second, now, options_.ranges.max_cells);
+}
+
+std::vector<AbsTensor> Analyzer::run_body(BodyId id, std::span<const AbsTensor> inputs) {
+  const Body& body = graph_.body(id);
+  ++depth_;
+  for (std::size_t i = 0; i < body.inputs.size(); ++i) {
+    const ValueId input = body.inputs[i];
+    AbsTensor range = i < inputs.size() ? inputs[i] : uniform(types_[input], top(types_[input].dtype));
+    range.identity = {};  // the state of another iteration is another value
+    range.exact.reset();
+    range.facts.clear();
+    range.forms.clear();
+    store(input, std::move(range));
+  }
+  run_nodes(body);
+  std::vector<AbsTensor> outputs;
+  for (const ValueId output : body.outputs) outputs.push_back(get(output));
+  --depth_;
+  return outputs;
+}
+
+std::vector<AbsTensor> Analyzer::probe_body(BodyId id, std::span<const AbsTensor> inputs) {
+  ++probing_;
+  std::vector<AbsTensor> outputs = run_body(id, inputs);
+  --probing_;
+  return outputs;
+}
+
+// The branch sees outer values restricted by what its condition says.
+std::vector<AbsTensor> Analyzer::run_branch(BodyId id, const Node& node, std::size_t condition, bool truth) {
+  Restrictions restrictions;
+  collect_restrictions(node.inputs[condition], truth, restrictions, 0);
+  std::vector<std::pair<ValueId, AbsTensor>> saved;
+  for (auto& [value, range] : restrictions) {
+    saved.emplace_back(value, result_.ranges[value.at()]);
+    const ValueId identity = result_.ranges[value.at()].identity;
+    result_.ranges[value.at()] = range;
+    result_.ranges[value.at()].identity = identity;
+  }
+  std::vector<AbsTensor> outputs = run_body(id, {});
+  for (auto& [value, range] : saved) result_.ranges[value.at()] = std::move(range);
+  return outputs;
+}
+
+Analysis analyze(const Graph& graph, const Types& types, const Premises& premises, const CheckOptions& options) {
+  return Analyzer(graph, types, premises, options).run();
+}
+
+}  // namespace finity

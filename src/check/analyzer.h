@@ -1,0 +1,91 @@
+// The engine behind analyze(): walks the bodies in order, folds what is constant,
+// asks each op's range rule for the rest, and decides every hazard site on the way.
+// After an alarm the value is assumed valid, so one cause gives one alarm.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <span>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+#include "check/analyze.h"
+#include "ops/op.h"
+
+namespace finity {
+
+// Why a range is not trusted further down; carried along while it stays as wide.
+struct Taint {
+  int overflow = -1;  // index of the finding after which the value was assumed finite
+  NodeId unmodelled = {};
+};
+
+class Analyzer {
+ public:
+  Analyzer(const Graph& graph, const Types& types, const Premises& premises, const CheckOptions& options);
+
+  Analysis run();
+
+ private:
+  using Operands = std::vector<RangeCall::Operand>;
+  using Restrictions = std::unordered_map<ValueId, AbsTensor>;
+
+  // analyze.cpp
+  void store_inputs();
+  void run_nodes(const Body& body);
+  void run_node(NodeId id);
+  const AbsTensor& get(ValueId id);
+  AbsTensor constant_range(ValueId id);
+  void store(ValueId id, AbsTensor range);
+  void remember(ValueId id);
+  std::vector<AbsTensor> run_body(BodyId id, std::span<const AbsTensor> inputs);
+  std::vector<AbsTensor> probe_body(BodyId id, std::span<const AbsTensor> inputs);
+  std::vector<AbsTensor> run_branch(BodyId id, const Node& node, std::size_t condition, bool truth);
+  bool out_of_time();
+  void give_up(NodeId id, std::string reason, std::string_view rule);
+
+  // evaluate.cpp
+  void evaluate(NodeId id, const Node& node);
+  bool fold(NodeId id, const Node& node, const Operands& operands);
+  void apply_rule(NodeId id, const Node& node, Operands operands);
+  void store_outputs(NodeId id, const Node& node, RangeCall& call);
+  Taint taint_of(const Node& node) const;
+  void set_taint(ValueId out, const Taint& taint);
+
+  // sites.cpp
+  void check_operands(NodeId id, const Node& node, Operands& operands, std::vector<AbsTensor>& restricted);
+  // Records what is new in the result, and gives the result without it.
+  void check_result(NodeId id, const Node& node, std::size_t output, AbsTensor& result, bool operands_infinite,
+                    bool operands_nan);
+  int record(NodeId id, ValueId value, const Site& site);
+
+  // guards.cpp
+  AbsTensor assuming(const Node& node, std::size_t operand, std::size_t condition, bool truth);
+  void collect_restrictions(ValueId condition, bool truth, Restrictions& restrictions, int depth);
+  void restrict_by(ValueId value, const AbsTensor& other, Relation relation, bool truth, Restrictions& restrictions);
+  std::vector<NodeId> guarded_nodes(const Node& select, std::size_t operand);
+  bool used_only_by(ValueId value, std::span<const NodeId> nodes, NodeId select, std::size_t operand) const;
+  void count_users();
+
+  // path.cpp
+  void trace_paths();
+  std::vector<ValueId> path_to(ValueId value);
+
+  const Graph& graph_;
+  const Types& types_;
+  const Premises& premises_;
+  const CheckOptions& options_;
+  Symbols symbols_;
+  Analysis result_;
+  std::vector<Taint> taints_;                       // by ValueId
+  std::unordered_map<ValueId, AbsTensor> joined_;   // of body values, over all iterations
+  std::map<std::tuple<NodeId, std::string_view, int>, int> sites_;
+  std::vector<std::vector<NodeId>> users_;          // by ValueId, filled when the first guard is met
+  std::chrono::steady_clock::time_point deadline_;
+  std::size_t steps_ = 0;
+  int depth_ = 0;    // of subgraphs
+  int probing_ = 0;  // > 0: nothing is recorded
+};
+
+}  // namespace finity

@@ -1,0 +1,166 @@
+// One node: folding, or the op's range rule between the checks of operands and results.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "check/analyzer.h"
+
+namespace finity {
+
+namespace {
+
+constexpr std::int64_t kFoldElements = 1 << 16;
+
+bool small_enough(const Type& type) {
+  const std::optional<Dims> dims = type.dims();
+  return dims && element_count(*dims) <= kFoldElements;
+}
+
+}  // namespace
+
+void Analyzer::evaluate(NodeId id, const Node& node) {
+  if (node.op == nullptr) return give_up(id, "the op is not modelled", "FN901");
+  Operands operands(node.inputs.size());
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    const ValueId input = node.inputs[i];
+    if (!input.valid()) continue;
+    operands[i] = {.range = &get(input),
+                   .type = &types_[input],
+                   .constant = premises_.of[input.at()] ? nullptr : graph_.value(input).constant,
+                   .value = nullptr};
+    operands[i].value = operands[i].range->exact.get();
+  }
+  std::vector<AbsTensor> restricted;
+  check_operands(id, node, operands, restricted);
+  if (!fold(id, node, operands)) {
+    if (node.op->range == nullptr) return give_up(id, "there is no range rule for the op", "FN902");
+    apply_rule(id, node, std::move(operands));
+  }
+  if (probing_ == 0) ++result_.modelled_nodes;
+}
+
+// All operands known: what the reference computes is the result, element by element.
+bool Analyzer::fold(NodeId id, const Node& node, const Operands& operands) {
+  const OpDef& op = *node.op;
+  if (op.random || op.eval == nullptr || !bodies_of(node.attrs).empty() || node.outputs.empty()) return false;
+  std::vector<Datum> inputs(operands.size());
+  bool nan = false;
+  bool infinite = false;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i].range == nullptr) continue;
+    if (!result_.ranges[node.inputs[i].at()].exact) return false;
+    const Tensor& tensor = *result_.ranges[node.inputs[i].at()].exact;
+    if (tensor.size() > kFoldElements) return false;
+    inputs[i] = tensor;
+    const Range hull = result_.ranges[node.inputs[i].at()].hull();
+    nan |= hull.nan;
+    infinite |= hull.pinf || hull.ninf;
+  }
+  for (const ValueId out : node.outputs) {
+    if (out.valid() && !small_enough(types_[out])) return false;
+  }
+  Rng unused(0);
+  EvalCall call(graph_, node, inputs, unused, nullptr);
+  try {
+    op.eval(call);
+  } catch (const Error&) {
+    return false;  // the range rule says what can be said
+  }
+  for (const Datum& datum : call.outs()) {
+    if (datum.present() && datum.tensor() == nullptr) return false;
+  }
+  const Taint taint = taint_of(node);
+  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+    const ValueId out = node.outputs[i];
+    if (!out.valid()) continue;
+    if (!call.outs()[i].present()) return false;
+    auto tensor = std::make_shared<const Tensor>(*call.outs()[i].tensor());
+    AbsTensor range = from_tensor(tensor, options_.ranges.max_cells);
+    range.exact = tensor;
+    check_result(id, node, i, range, infinite, nan);
+    store(out, std::move(range));
+    set_taint(out, taint);
+  }
+  return true;
+}
+
+void Analyzer::apply_rule(NodeId id, const Node& node, Operands operands) {
+  std::vector<const Type*> out_types;
+  static const Type kUnknown;
+  for (const ValueId out : node.outputs) out_types.push_back(out.valid() ? &types_[out] : &kUnknown);
+  RangeCall call(graph_, node, std::move(operands), std::move(out_types), options_.ranges, symbols_,
+                 [this](BodyId body, std::span<const AbsTensor> inputs) { return run_body(body, inputs); });
+  RangeCall::Hooks hooks;
+  hooks.probe_body = [this](BodyId body, std::span<const AbsTensor> inputs) { return probe_body(body, inputs); };
+  hooks.run_branch = [&](BodyId body, std::size_t condition, bool truth) {
+    return run_branch(body, node, condition, truth);
+  };
+  hooks.assuming = [&](std::size_t operand, std::size_t condition, bool truth) {
+    return assuming(node, operand, condition, truth);
+  };
+  call.set_hooks(std::move(hooks));
+  node.op->range(call);
+  for (Site& site : call.sites()) {
+    const ValueId value = site.operand >= 0 ? node.inputs[static_cast<std::size_t>(site.operand)] : node.outputs.front();
+    record(id, value, site);
+  }
+  store_outputs(id, node, call);
+}
+
+void Analyzer::store_outputs(NodeId id, const Node& node, RangeCall& call) {
+  bool nan = false;
+  bool infinite = false;
+  const auto note_flags = [&](ValueId value) {
+    if (!value.valid()) return;
+    const Range hull = get(value).hull();
+    nan |= hull.nan;
+    infinite |= hull.pinf || hull.ninf;
+  };
+  std::ranges::for_each(node.inputs, note_flags);
+  std::ranges::for_each(node.captures, note_flags);
+  // What a body made was judged inside it.
+  const bool has_bodies = !bodies_of(node.attrs).empty();
+  const Taint taint = taint_of(node);
+  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+    const ValueId out = node.outputs[i];
+    if (!out.valid()) continue;
+    AbsTensor range = call.given()[i] ? std::move(call.outs()[i]) : uniform(types_[out], top(types_[out].dtype));
+    if (!call.given()[i] && probing_ == 0) {
+      result_.notes.push_back({describe(graph_, node), "nothing is known of output " + std::to_string(i)});
+    }
+    if (range.dtype == DType::undefined) range.dtype = types_[out].dtype;
+    if (!has_bodies) check_result(id, node, i, range, infinite, nan);
+    const int overflow = taints_[out.at()].overflow;
+    store(out, std::move(range));
+    taints_[out.at()].overflow = overflow;
+    set_taint(out, taint);
+    if (!call.given()[i]) taints_[out.at()].unmodelled = id;
+  }
+}
+
+Taint Analyzer::taint_of(const Node& node) const {
+  Taint taint;
+  const auto merge = [&](ValueId value) {
+    if (!value.valid()) return;
+    const Taint& other = taints_[value.at()];
+    if (taint.overflow < 0) taint.overflow = other.overflow;
+    if (!taint.unmodelled.valid()) taint.unmodelled = other.unmodelled;
+  };
+  std::ranges::for_each(node.inputs, merge);
+  std::ranges::for_each(node.captures, merge);
+  return taint;
+}
+
+// A bounded result no longer suffers from an unbounded operand.
+void Analyzer::set_taint(ValueId out, const Taint& taint) {
+  constexpr double kStillHuge = 1e-3;
+  const AbsTensor& range = result_.ranges[out.at()];
+  const Range hull = range.hull();
+  const double limit = max_finite(range.dtype);
+  Taint& own = taints_[out.at()];
+  if (own.overflow < 0 && !(hull.magnitude() < kStillHuge * limit)) own.overflow = taint.overflow;
+  const bool bounded = !hull.nan && !hull.pinf && !hull.ninf && hull.magnitude() < 0.5 * limit;
+  if (!own.unmodelled.valid() && !bounded) own.unmodelled = taint.unmodelled;
+}
+
+}  // namespace finity

@@ -1,0 +1,215 @@
+// Guards: Where(x > 0, log(x), 0) evaluates log(x) everywhere but uses it only where
+// x is positive. The operand of a select is computed again from values restricted by
+// the condition, as far back as everything is elementwise and used by nobody else;
+// hazards inside that part are then decided under the restriction.
+#include <algorithm>
+#include <utility>
+
+#include "check/analyzer.h"
+
+namespace finity {
+
+namespace {
+
+constexpr int kMaxDepth = 8;
+constexpr std::size_t kMaxGuarded = 64;
+
+// Values y may have when `y relation other` is `truth`, other somewhere in `with`.
+Range allowed(DType dtype, Relation relation, bool truth, const Range& with) {
+  Range all = top(dtype);
+  // A true comparison excludes NaN; a false one does not.
+  const bool strict_false = !truth;
+  switch (relation) {
+    case Relation::less:
+    case Relation::less_equal:
+    case Relation::greater:
+    case Relation::greater_equal: break;
+    case Relation::equal: {
+      if (truth) {
+        Range same = with;
+        same.nan = false;
+        return same;
+      }
+      if (with.is_point() && with.lo == 0) all.nonzero = true;
+      return all;
+    }
+    default: return all;
+  }
+  if (with.nan && strict_false) return all;
+  const bool upper = (relation == Relation::less || relation == Relation::less_equal) == truth;
+  const bool open = (relation == Relation::less || relation == Relation::greater) == truth;
+  if (truth) all.nan = false;
+  if (upper) {
+    const double limit = with.greatest();
+    if (limit == kInf && !open) return all;
+    all.pinf = all.pinf && limit == kInf && !open;
+    if (limit == -kInf) {
+      all.lo = kInf;
+      all.hi = -kInf;
+      all.ninf = all.ninf && !open;
+      return all;
+    }
+    if (limit != kInf) all.hi = std::min(all.hi, open ? next_down(dtype, limit) : limit);
+  } else {
+    const double limit = with.least();
+    if (limit == -kInf && !open) return all;
+    all.ninf = all.ninf && limit == -kInf && !open;
+    if (limit == kInf) {
+      all.lo = kInf;
+      all.hi = -kInf;
+      all.pinf = all.pinf && !open;
+      return all;
+    }
+    if (limit != -kInf) all.lo = std::max(all.lo, open ? next_up(dtype, limit) : limit);
+  }
+  return all;
+}
+
+Relation mirrored(Relation relation) {
+  switch (relation) {
+    case Relation::less: return Relation::greater;
+    case Relation::less_equal: return Relation::greater_equal;
+    case Relation::greater: return Relation::less;
+    case Relation::greater_equal: return Relation::less_equal;
+    default: return relation;
+  }
+}
+
+}  // namespace
+
+void Analyzer::restrict_by(ValueId value, const AbsTensor& other, Relation relation, bool truth,
+                           Restrictions& restrictions) {
+  const Range with = other.hull();
+  if (with.is_empty()) return;
+  const auto [found, added] = restrictions.try_emplace(value, get(value));
+  AbsTensor& range = found->second;
+  range.exact.reset();
+  for (Range& cell : range.cells) cell = meet(cell, allowed(range.dtype, relation, truth, with));
+}
+
+void Analyzer::collect_restrictions(ValueId condition, bool truth, Restrictions& restrictions, int depth) {
+  const NodeId producer = graph_.value(condition).producer;
+  if (!producer.valid() || depth > kMaxDepth) return;
+  const Node& node = graph_.node(producer);
+  if (node.op == nullptr) return;
+  const Relation relation = node.op->relation;
+  switch (relation) {
+    case Relation::none: return;
+    case Relation::logical_not: return collect_restrictions(node.inputs[0], !truth, restrictions, depth + 1);
+    case Relation::logical_and:
+    case Relation::logical_or:
+      if ((relation == Relation::logical_and) != truth) return;  // "not both" restricts neither
+      collect_restrictions(node.inputs[0], truth, restrictions, depth + 1);
+      return collect_restrictions(node.inputs[1], truth, restrictions, depth + 1);
+    case Relation::is_nan:
+    case Relation::is_inf: {
+      if (truth) return;
+      const auto [found, added] = restrictions.try_emplace(node.inputs[0], get(node.inputs[0]));
+      for (Range& cell : found->second.cells) {
+        if (relation == Relation::is_nan) cell.nan = false;
+        // Attributes may limit IsInf to one sign.
+        else if (node.attrs.find("detect_positive") == nullptr && node.attrs.find("detect_negative") == nullptr)
+          cell.pinf = cell.ninf = false;
+      }
+      return;
+    }
+    default: break;
+  }
+  restrict_by(node.inputs[0], get(node.inputs[1]), relation, truth, restrictions);
+  restrict_by(node.inputs[1], get(node.inputs[0]), mirrored(relation), truth, restrictions);
+}
+
+void Analyzer::count_users() {
+  if (!users_.empty()) return;
+  users_.resize(graph_.values().size());
+  for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
+    const NodeId id{static_cast<std::int32_t>(i)};
+    for (const ValueId input : graph_.nodes()[i].inputs) {
+      if (input.valid()) users_[input.at()].push_back(id);
+    }
+    for (const ValueId input : graph_.nodes()[i].captures) users_[input.at()].push_back(id);
+  }
+  for (const Body& body : graph_.bodies()) {
+    for (const ValueId output : body.outputs) {
+      if (output.valid()) users_[output.at()].push_back({});  // the outside world
+    }
+  }
+}
+
+bool Analyzer::used_only_by(ValueId value, std::span<const NodeId> nodes, NodeId select, std::size_t operand) const {
+  const auto inside = [&](NodeId user) {
+    if (!user.valid()) return false;
+    if (user != select) return std::ranges::find(nodes, user) != nodes.end();
+    const Node& node = graph_.node(select);
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      if (i != operand && node.inputs[i] == value) return false;
+    }
+    return true;
+  };
+  return std::ranges::all_of(users_[value.at()], inside);
+}
+
+// Elementwise nodes that feed only this operand, in topological order.
+std::vector<NodeId> Analyzer::guarded_nodes(const Node& select, std::size_t operand) {
+  count_users();
+  const NodeId select_id = graph_.value(select.outputs.front()).producer;
+  std::vector<NodeId> nodes;
+  std::vector<ValueId> open = {select.inputs[operand]};
+  while (!open.empty() && nodes.size() < kMaxGuarded) {
+    const ValueId value = open.back();
+    open.pop_back();
+    const NodeId producer = graph_.value(value).producer;
+    if (!producer.valid() || std::ranges::find(nodes, producer) != nodes.end()) continue;
+    const Node& node = graph_.node(producer);
+    if (node.op == nullptr || !node.op->elementwise || node.body != select.body || node.outputs.size() != 1) continue;
+    if (!used_only_by(value, nodes, select_id, operand)) continue;
+    nodes.push_back(producer);
+    for (const ValueId input : node.inputs) {
+      if (input.valid()) open.push_back(input);
+    }
+  }
+  // Ids follow the order of the file, not of execution: sort by the body's order.
+  const std::vector<NodeId>& order = graph_.body(select.body).nodes;
+  std::vector<NodeId> sorted;
+  if (nodes.empty()) return sorted;
+  for (const NodeId id : order) {
+    if (std::ranges::find(nodes, id) != nodes.end()) sorted.push_back(id);
+  }
+  return sorted;
+}
+
+AbsTensor Analyzer::assuming(const Node& node, std::size_t operand, std::size_t condition, bool truth) {
+  const ValueId value = node.inputs[operand];
+  Restrictions restrictions;
+  collect_restrictions(node.inputs[condition], truth, restrictions, 0);
+  if (restrictions.empty()) return get(value);
+  if (const auto found = restrictions.find(value); found != restrictions.end()) return found->second;
+  const std::vector<NodeId> nodes = guarded_nodes(node, operand);
+  const auto reads_restricted = [&](NodeId id) {
+    return std::ranges::any_of(graph_.node(id).inputs, [&](ValueId v) { return restrictions.contains(v); });
+  };
+  if (std::ranges::none_of(nodes, reads_restricted)) return get(value);
+  std::vector<std::pair<ValueId, AbsTensor>> saved;
+  for (auto& [restricted, range] : restrictions) {
+    saved.emplace_back(restricted, result_.ranges[restricted.at()]);
+    result_.ranges[restricted.at()].cells = range.cells;
+    result_.ranges[restricted.at()].exact.reset();
+  }
+  for (const NodeId id : nodes) {
+    // Decided anew under the restriction.
+    for (auto at = sites_.lower_bound({id, {}, -1}); at != sites_.end() && std::get<0>(at->first) == id; ++at) {
+      if (probing_ > 0) break;
+      Finding& finding = result_.findings[static_cast<std::size_t>(at->second)];
+      finding.verdict = Verdict::proved;
+      finding.seen = {};
+      finding.certain = true;
+      finding.root = -1;
+    }
+    run_node(id);
+  }
+  AbsTensor result = get(value);
+  for (auto& [restricted, range] : saved) result_.ranges[restricted.at()] = std::move(range);
+  return result;
+}
+
+}  // namespace finity

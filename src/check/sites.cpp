@@ -1,0 +1,142 @@
+// Hazard sites: operands against the op's unsafe sets, results against new NaN and
+// infinities.
+#include <algorithm>
+#include <cmath>
+
+#include "check/analyzer.h"
+#include "tensor/convert.h"
+
+namespace finity {
+
+namespace {
+
+constexpr std::string_view kOverflow = "FN203";
+constexpr std::string_view kInvalid = "FN302";
+
+struct Reach {
+  Range seen;
+  bool possible = false;
+  bool certain = false;  // no cell is safe
+};
+
+// Known elements decide exactly; cells may hold values between them.
+Reach reach_exact(const Tensor& tensor, const UnsafeSet& unsafe) {
+  Reach reach{.seen = range_of(tensor), .certain = !tensor.empty()};
+  for (const double x : elements<double>(tensor)) {
+    const auto holds = [&](const Unsafe& part) { return x >= part.lo && x <= part.hi; };
+    const bool bad = std::ranges::any_of(unsafe, holds);
+    reach.possible |= bad;
+    reach.certain &= bad;
+  }
+  reach.certain &= reach.possible;
+  return reach;
+}
+
+Reach reach_of(const AbsTensor& operand, const UnsafeSet& unsafe) {
+  if (operand.exact && operand.dtype != DType::string) return reach_exact(*operand.exact, unsafe);
+  Reach reach{.seen = {}, .certain = true};
+  for (const Range& cell : operand.cells) {
+    if (meets(cell, unsafe)) {
+      reach.possible = true;
+      reach.seen = join(reach.seen, cell);
+    }
+    reach.certain &= surely_in(cell, unsafe);
+  }
+  if (!reach.possible) reach.seen = operand.hull();
+  reach.certain &= reach.possible;
+  return reach;
+}
+
+}  // namespace
+
+void Analyzer::check_operands(NodeId id, const Node& node, Operands& operands, std::vector<AbsTensor>& restricted) {
+  restricted.reserve(node.op->hazards.size());
+  for (const Hazard& hazard : node.op->hazards) {
+    if (hazard.operand >= operands.size() || operands[hazard.operand].range == nullptr) continue;
+    const AbsTensor& operand = *operands[hazard.operand].range;
+    const UnsafeSet unsafe = hazard.unsafe(operand.dtype);
+    if (unsafe.empty()) continue;
+    const Reach reach = reach_of(operand, unsafe);
+    record(id, node.inputs[hazard.operand],
+           {.rule = hazard.rule,
+            .operand = static_cast<int>(hazard.operand),
+            .seen = reach.seen,
+            .possible = reach.possible,
+            .certain = reach.certain});
+    if (!reach.possible) continue;
+    AbsTensor valid = operand;
+    valid.exact.reset();
+    for (Range& cell : valid.cells) cell = without(cell, unsafe, operand.dtype);
+    restricted.push_back(std::move(valid));
+    operands[hazard.operand].range = &restricted.back();
+    operands[hazard.operand].value = nullptr;
+  }
+}
+
+void Analyzer::check_result(NodeId id, const Node& node, std::size_t output, AbsTensor& result, bool operands_infinite,
+                            bool operands_nan) {
+  if (!is_float(result.dtype)) return;
+  const OpDef& op = *node.op;
+  const Range hull = result.hull();
+  const bool overflow = (hull.pinf || hull.ninf) && !operands_infinite;
+  const bool invalid = hull.nan && !operands_nan;
+  const ValueId value = node.outputs[output];
+  const auto all_cells = [&](auto&& bad) { return std::ranges::all_of(result.cells, bad); };
+  if (overflow || (!op.overflow.empty() && output == 0)) {
+    const bool certain =
+        overflow && all_cells([](const Range& cell) { return !cell.has_finite() && (cell.pinf || cell.ninf); });
+    const int index = record(id, value,
+                             {.rule = op.overflow.empty() ? kOverflow : op.overflow,
+                              .operand = -1,
+                              .seen = hull,
+                              .possible = overflow,
+                              .certain = certain});
+    if (overflow && probing_ == 0) taints_[value.at()].overflow = index;
+  }
+  if (invalid || (!op.invalid.empty() && output == 0)) {
+    const bool certain = invalid && all_cells([](const Range& cell) { return !cell.has_finite() && cell.nan; });
+    record(id, value,
+           {.rule = op.invalid.empty() ? kInvalid : op.invalid,
+            .operand = -1,
+            .seen = hull,
+            .possible = invalid,
+            .certain = certain});
+  }
+  if (!overflow && !invalid) return;
+  result.exact.reset();
+  for (Range& cell : result.cells) {
+    if (overflow) cell.pinf = cell.ninf = false;
+    if (invalid) cell.nan = false;
+    if (cell.is_empty()) cell = any_finite(result.dtype);  // it always fails: assume nothing of the way on
+  }
+}
+
+// One finding per node, rule and operand, joined over iterations; its index.
+int Analyzer::record(NodeId id, ValueId value, const Site& site) {
+  if (probing_ > 0) return -1;
+  const auto [found, added] = sites_.try_emplace({id, site.rule, site.operand}, static_cast<int>(result_.findings.size()));
+  if (added) {
+    result_.findings.push_back(
+        {.node = id, .value = value, .rule = site.rule, .operand = site.operand, .certain = site.certain, .seen = site.seen});
+  }
+  Finding& finding = result_.findings[static_cast<std::size_t>(found->second)];
+  finding.seen = join(finding.seen, site.seen);
+  finding.certain = finding.certain && site.certain;
+  if (!site.possible) return found->second;
+  Taint taint;
+  if (id.valid()) taint = taint_of(graph_.node(id));
+  if (taint.unmodelled.valid()) {
+    finding.reason = "it depends on " + describe(graph_, graph_.node(taint.unmodelled)) + ", which is not modelled";
+    if (finding.verdict == Verdict::proved) finding.verdict = Verdict::unknown;
+  } else {
+    finding.verdict = Verdict::possible;
+  }
+  // An overflow that only goes on belongs to the first one.
+  if (finding.root < 0 && taint.overflow >= 0 && taint.overflow != found->second && site.rule.starts_with("FN2")) {
+    const int root = result_.findings[static_cast<std::size_t>(taint.overflow)].root;
+    finding.root = root >= 0 ? root : taint.overflow;
+  }
+  return found->second;
+}
+
+}  // namespace finity
