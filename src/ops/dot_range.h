@@ -10,6 +10,8 @@
 // what any part of the terms adds up to.
 #pragma once
 
+#include <limits>
+#include <span>
 #include <vector>
 
 #include "ops/range_call.h"
@@ -67,7 +69,13 @@ std::vector<std::size_t> place_of(const SumGrid& grid, std::size_t cell);
 
 // At most `blocks` even pieces of an axis.
 Cuts even_cuts(std::int64_t size, std::size_t blocks);
-// Hull of the elements of x whose index along the axis is in [begin, end).
-Range hull_along(const AbsTensor& x, std::size_t axis, std::int64_t begin, std::int64_t end);
+
+// Indices [begin, end) of an axis; all of them by default.
+struct Extent {
+  std::int64_t begin = 0;
+  std::int64_t end = std::numeric_limits<std::int64_t>::max();
+};
+// Hull of the elements of x inside an extent per axis (of the first axes; the others are taken whole).
+Range hull_within(const AbsTensor& x, std::span<const Extent> extents);
 
 }  // namespace finity
