@@ -176,8 +176,7 @@ std::string run_once(const Graph& graph, const Analysis& analysis, const Inputs&
   options.seed = seed;
   options.trace = [&](const Node& node, std::span<const Datum> results) {
     const NodeId id{static_cast<std::int32_t>(&node - graph.nodes().data())};
-    const bool behind = !node.outputs.empty() && node.outputs[0].valid() && skipped[node.outputs[0].at()];
-    over = over || (!behind && alarm_came_true(analysis, id, results));
+    over = over || alarm_came_true(analysis, id, results);
     for (std::size_t i = 0; i < results.size() && !over && escape.empty(); ++i) {
       const ValueId value = i < node.outputs.size() ? node.outputs[i] : ValueId{};
       if (!value.valid() || results[i].tensor() == nullptr || skipped[value.at()]) continue;
