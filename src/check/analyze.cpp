@@ -134,12 +134,8 @@ std::vector<AbsTensor> Analyzer::run_body(BodyId id, std::span<const AbsTensor> 
   ++depth_;
   for (std::size_t i = 0; i < body.inputs.size(); ++i) {
     const ValueId input = body.inputs[i];
-    AbsTensor range = i < inputs.size() ? inputs[i] : uniform(types_[input], top(types_[input].dtype));
-    range.identity = {};  // the state of another iteration is another value
-    range.exact.reset();
-    range.facts.clear();
-    range.forms.clear();
-    store(input, std::move(range));
+    // The type holds for every iteration; sizes and relations of one iteration need not.
+    store(input, uniform(types_[input], i < inputs.size() ? inputs[i].hull() : top(types_[input].dtype)));
   }
   run_nodes(body);
   std::vector<AbsTensor> outputs;

@@ -32,11 +32,27 @@ void Analyzer::evaluate(NodeId id, const Node& node) {
   }
   std::vector<AbsTensor> restricted;
   check_operands(id, node, operands, restricted);
-  if (!fold(id, node, operands)) {
+  if (!store_known(node) && !fold(id, node, operands)) {
     if (node.op->range == nullptr) return give_up(id, "there is no range rule for the op", "FN902");
     apply_rule(id, node, std::move(operands));
   }
   if (probing_ == 0) ++result_.modelled_nodes;
+}
+
+// Shapes and what is computed from them are known from type inference.
+bool Analyzer::store_known(const Node& node) {
+  const auto known = [&](ValueId out) { return !out.valid() || types_.known[out.at()].has_value(); };
+  if (node.op->random || !bodies_of(node.attrs).empty() || !std::ranges::all_of(node.outputs, known)) return false;
+  const auto integral = [&](ValueId out) { return !out.valid() || !is_float(types_[out].dtype); };
+  if (!std::ranges::all_of(node.outputs, integral)) return false;
+  for (const ValueId out : node.outputs) {
+    if (!out.valid()) continue;
+    const auto tensor = std::make_shared<const Tensor>(*types_.known[out.at()]);
+    AbsTensor range = from_tensor(tensor, options_.ranges.max_cells);
+    range.exact = tensor;
+    store(out, std::move(range));
+  }
+  return true;
 }
 
 // All operands known: what the reference computes is the result, element by element.

@@ -24,6 +24,9 @@ struct Fact {
     mean_square_of,  // this is the mean of (square_of source) over `axes`
     row_max,  // in every row along `axes`, the largest element lies in `range` (needs no source)
     row_sum,  // elements are >= 0 and every row along `axes` sums to a value in `range`
+    sum_of,      // this == sum of the nonnegative source over `axes`, computed in floats
+    max_operand,  // this is an elementwise max of `total` operands, and operand number `axes` is source
+                  // (an invalid source: the number zero)
     one_of_max,  // source is an elementwise max of several operands; where operand number k of
                  // `axes` (a bit set of operand numbers) is that max, this lies in `range`
   };

@@ -1,6 +1,7 @@
 // Comparisons, logic, and choice between operands.
 #include <limits>
 
+#include "ops/select_range.h"
 #include "ops/elementwise.h"
 #include "ops/extremes.h"
 #include "ops/families.h"
@@ -241,7 +242,9 @@ const OpDef kOps[] = {
      .signature = "(condition: bool, X: T, Y: T) -> (output: T) where T: any",
      .tf = "SelectV2",
      .infer = infer_where,
-     .eval = eval_where},
+     .eval = eval_where,
+     .range = range_where,
+     .elementwise = true},
     {.name = "Clip",
      .summary = "x limited to [min, max]; max wins where min is larger",
      .signature = "(input: T, min?: T, max?: T) -> (output: T) where T: number",

@@ -1,0 +1,413 @@
+#include "ops/binary_range.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "ops/range_rules.h"
+#include "ops/relations.h"
+
+namespace finity {
+
+namespace {
+
+UnsafeSet zero_of_floats(DType dtype) { return is_float(dtype) ? UnsafeSet{{0, 0}} : UnsafeSet{}; }
+UnsafeSet zero_of_integers(DType dtype) { return is_int(dtype) ? UnsafeSet{{0, 0}} : UnsafeSet{}; }
+UnsafeSet zero(DType) { return {{0, 0}}; }
+
+constexpr std::array kDivision = {Hazard{.rule = "FN101", .operand = 1, .unsafe = zero_of_floats},
+                              Hazard{.rule = "FN113", .operand = 1, .unsafe = zero_of_integers}};
+constexpr std::array kModulo = {Hazard{.rule = "FN112", .operand = 1, .unsafe = zero}};
+
+// Shapes are known well enough to relate elements, and placed the numpy way.
+bool relatable(const RangeCall& call) {
+  return call.out_type(0).ranked && call.in(0).ranked && call.in(1).ranked && !call.has_attr("broadcast");
+}
+
+// The operand is one known number at every index.
+std::optional<double> constant_of(const AbsTensor& x) {
+  const Range hull = x.hull();
+  if (!hull.is_point()) return std::nullopt;
+  return hull.lo;
+}
+
+// The result has the operand's shape, so facts about rows and elements carry over.
+bool keeps_shape(const RangeCall& call, const AbsTensor& x) {
+  return call.out_type(0).ranked && x.ranked && x.sizes.size() == call.out_type(0).shape.size() &&
+         x.sizes == sizes_of(call.out_type(0)) &&
+         std::ranges::none_of(x.sizes, [](std::int64_t size) { return size < 0; });
+}
+
+// ---- facts of sums -----------------------------------------------------------
+
+// x + y keeps "at least" facts of x when y cannot be negative.
+void carry_lower_facts(const AbsTensor& x, const AbsTensor& y, AbsTensor& result) {
+  if (!y.hull().nonnegative() || y.hull().pinf) return;
+  for (const Fact& fact : x.facts) {
+    using Kind = Fact::Kind;
+    if (fact.kind == Kind::max_of) {
+      Fact weaker = fact;
+      weaker.kind = Kind::at_least;
+      result.facts.push_back(weaker);
+    }
+    if (fact.kind == Kind::at_least || fact.kind == Kind::at_least_abs || fact.kind == Kind::square_sum_of) {
+      result.facts.push_back(fact);
+    }
+  }
+}
+
+// The largest of a row plus something: at least the largest plus the least addend.
+void carry_row_max(const RangeCall& call, const AbsTensor& x, const AbsTensor& y, bool minus, AbsTensor& result) {
+  if (!keeps_shape(call, x)) return;
+  const DType dtype = call.out_dtype(0);
+  for (const Fact& fact : x.facts) {
+    if (fact.kind != Fact::Kind::row_max) continue;
+    Fact moved = fact;
+    const Range other = y.hull();
+    moved.range = minus ? subtract(dtype, fact.range, other) : add(dtype, fact.range, other);
+    // The row's new largest element may be another one: only the lower end is the old one's.
+    moved.range = {.lo = moved.range.lo,
+                   .hi = std::max(moved.range.hi, result.hull().hi),
+                   .nan = moved.range.nan,
+                   .pinf = moved.range.pinf || result.hull().pinf,
+                   .ninf = moved.range.ninf};
+    result.facts.push_back(moved);
+  }
+}
+
+// Two terms of one maximum: where one is not the attained one, the other is.
+void use_one_of_max(const AbsTensor& a, const AbsTensor& b, DType dtype, AbsTensor& result) {
+  for (const Fact& left : a.facts) {
+    if (left.kind != Fact::Kind::one_of_max) continue;
+    const Fact* right = find_fact(b.facts, Fact::Kind::one_of_max, left.source);
+    if (right == nullptr || right->total != left.total) continue;
+    const std::uint32_t both = left.axes | right->axes;
+    Fact sum = left;
+    sum.axes = both;
+    sum.range = join(add(dtype, left.range, b.hull()), add(dtype, a.hull(), right->range));
+    if (both == (1U << left.total) - 1) {
+      if (!sum.range.ninf && sum.range.has_finite()) cap_below(result, sum.range.lo);
+    } else {
+      result.facts.push_back(sum);
+    }
+  }
+}
+
+// ---- facts of differences ----------------------------------------------------
+
+void use_order(const AbsTensor& a, const AbsTensor& b, AbsTensor& result) {
+  using Kind = Fact::Kind;
+  const bool finite = !b.hull().pinf && !b.hull().ninf;
+  if (!finite) return;
+  const bool below = related(b, Kind::at_least, a) != nullptr || related(b, Kind::max_of, a) != nullptr ||
+                     related(a, Kind::at_most, b) != nullptr;
+  const bool above = related(a, Kind::at_least, b) != nullptr || related(a, Kind::max_of, b) != nullptr ||
+                     related(b, Kind::at_most, a) != nullptr;
+  if (below) cap_above(result, 0);
+  if (above) cap_below(result, 0);
+}
+
+void set_max_facts(const RangeCall& call, const AbsTensor& a, const AbsTensor& b, AbsTensor& result) {
+  const Fact* max = related(b, Fact::Kind::max_of, a);
+  if (max != nullptr && keeps_shape(call, a) && !b.hull().pinf && !b.hull().ninf) {
+    result.facts.push_back({.kind = Fact::Kind::row_max, .axes = max->axes, .range = point(0)});
+  }
+  for (const Fact& fact : b.facts) {
+    if (fact.kind != Fact::Kind::max_operand || !b.hull().is_finite()) continue;
+    const bool this_one = fact.source.valid() ? fact.source == a.identity : constant_of(a) == 0.0;
+    if (!this_one) continue;
+    result.facts.push_back({.kind = Fact::Kind::one_of_max,
+                            .source = b.identity,
+                            .axes = 1U << fact.axes,
+                            .range = point(0),
+                            .total = fact.total});
+  }
+}
+
+// E[x^2] - E[x]^2 is not negative in real numbers; in floats it falls below zero by at most the rounding errors.
+void use_variance(const RangeCall& call, const AbsTensor& a, const AbsTensor& b, AbsTensor& result) {
+  const Fact* mean_square = find_fact(a.facts, Fact::Kind::mean_square_of);
+  const Fact* squared = find_fact(b.facts, Fact::Kind::square_of);
+  if (mean_square == nullptr || squared == nullptr || squared->slack <= 0) return;
+  // square_of with `slack` set: the square of the mean of `source`, see range_square.
+  if (squared->total != 1 || squared->axes != mean_square->axes || squared->source != mean_square->source) return;
+  const DType dtype = call.out_dtype(0);
+  const double terms = std::max(mean_square->slack, squared->slack);
+  double relative = 0;
+  for (const DType accumulator : call.accumulators(dtype)) {
+    relative = std::max(relative, summation_error(accumulator, terms + 4) + 8 * unit_roundoff(dtype));
+  }
+  const double size = a.hull().magnitude() + b.hull().magnitude();
+  const double slack = 3 * relative * size + 4 * min_subnormal(dtype);
+  if (std::isfinite(slack)) cap_below(result, from_bounds(dtype, -slack, 0).lo);
+}
+
+}  // namespace
+
+Hazards division_hazards() { return kDivision; }
+Hazards modulo_hazards() { return kModulo; }
+
+void range_add(RangeCall& call) {
+  const AbsTensor& a = call.in(0);
+  const AbsTensor& b = call.in(1);
+  if (!relatable(call)) {
+    return range_binary(call, [](const Range& x, const Range& y, DType dtype) { return add(dtype, x, y); });
+  }
+  AbsTensor result = affine_sum(call, a, b, false);
+  use_one_of_max(a, b, call.out_dtype(0), result);
+  carry_lower_facts(a, b, result);
+  carry_lower_facts(b, a, result);
+  carry_row_max(call, a, b, false, result);
+  carry_row_max(call, b, a, false, result);
+  call.out(0, std::move(result));
+}
+
+void range_subtract(RangeCall& call) {
+  const AbsTensor& a = call.in(0);
+  const AbsTensor& b = call.in(1);
+  if (!relatable(call)) {
+    return range_binary(call, [](const Range& x, const Range& y, DType dtype) { return subtract(dtype, x, y); });
+  }
+  AbsTensor result = affine_sum(call, a, b, true);
+  use_order(a, b, result);
+  set_max_facts(call, a, b, result);
+  if (find_fact(result.facts, Fact::Kind::row_max) == nullptr) carry_row_max(call, a, b, true, result);
+  use_variance(call, a, b, result);
+  call.out(0, std::move(result));
+}
+
+namespace {
+
+// x * x: never negative, and known to be a square.
+void range_square(RangeCall& call) {
+  const AbsTensor& x = call.in(0);
+  const DType dtype = call.out_dtype(0);
+  AbsTensor result = map_cells(x, dtype, [&](const Range& cell) { return square(dtype, cell); });
+  Fact fact{.kind = Fact::Kind::square_of, .source = x.identity};
+  if (const Fact* mean = find_fact(x.facts, Fact::Kind::mean_of)) {
+    fact.source = mean->source;  // of a mean: `slack` holds its number of terms, total marks it
+    fact.axes = mean->axes;
+    fact.slack = std::max(mean->slack, 1.0);
+    fact.total = 1;
+  }
+  result.facts.push_back(fact);
+  call.out(0, std::move(result));
+}
+
+// Multiplying by a positive constant keeps the order of elements.
+void carry_scaled_rows(const RangeCall& call, const AbsTensor& x, double factor, AbsTensor& result) {
+  if (!(factor > 0) || !keeps_shape(call, x)) return;
+  for (const Fact& fact : x.facts) {
+    if (fact.kind != Fact::Kind::row_max) continue;
+    Fact moved = fact;
+    moved.range = multiply(call.out_dtype(0), fact.range, point(factor));
+    result.facts.push_back(moved);
+  }
+}
+
+}  // namespace
+
+void range_multiply(RangeCall& call) {
+  const AbsTensor& a = call.in(0);
+  const AbsTensor& b = call.in(1);
+  if (relatable(call) && same_elements(a, b)) return range_square(call);
+  range_binary(call, [](const Range& x, const Range& y, DType dtype) { return multiply(dtype, x, y); });
+  if (!relatable(call)) return;
+  const std::optional<double> left = constant_of(a);
+  const std::optional<double> right = constant_of(b);
+  if (!left && !right) return;
+  const AbsTensor& x = right ? a : b;
+  const double factor = right ? *right : *left;
+  AbsTensor result = scaled(call, x, factor, call.outs()[0]);
+  carry_scaled_rows(call, x, factor, result);
+  call.out(0, std::move(result));
+}
+
+// A summand over its sum, an element over its norm: at most one.
+void range_divide(RangeCall& call) {
+  const AbsTensor& a = call.in(0);
+  const AbsTensor& b = call.in(1);
+  const DType dtype = call.out_dtype(0);
+  range_binary(call, [](const Range& x, const Range& y, DType d) { return divide(d, x, y); });
+  if (!relatable(call) || !is_float(dtype)) return;
+  AbsTensor result = call.outs()[0];
+  using Kind = Fact::Kind;
+  const bool positive = b.hull().is_finite() && b.hull().lo > 0;
+  const bool finite = a.hull().is_finite();
+  const bool covered = related(b, Kind::at_least, a) != nullptr || related(b, Kind::max_of, a) != nullptr ||
+                       related(b, Kind::sum_of, a) != nullptr;
+  if (positive && finite && a.hull().lo >= 0 && covered) cap_above(result, 1);
+  if (const Fact* norm = related(b, Kind::at_least_abs, a); norm != nullptr && positive && finite && norm->slack < 0.5) {
+    const double limit = next_up(dtype, 1 / (1 - norm->slack));
+    cap_above(result, limit);
+    cap_below(result, -limit);
+  }
+  if (const Fact* sum = related(b, Kind::sum_of, a);
+      sum != nullptr && positive && finite && a.hull().lo >= 0 && keeps_shape(call, a)) {
+    const double count = a.most_count(sum->axes);
+    double slack = count * unit_roundoff(dtype) + summation_error(dtype, count);
+    for (const DType accumulator : call.accumulators(dtype)) slack = std::max(slack, summation_error(accumulator, count) + count * unit_roundoff(dtype));
+    if (slack < 0.5) {
+      result.facts.push_back({.kind = Kind::row_sum,
+                              .axes = sum->axes,
+                              .range = {.lo = 1 - 2 * slack, .hi = 1 + 2 * slack}});
+    }
+  }
+  if (const std::optional<double> divisor = constant_of(b); divisor && *divisor != 0) {
+    int exponent = 0;
+    const bool exact = std::abs(std::frexp(*divisor, &exponent)) == 0.5;
+    if (exact) result = scaled(call, a, 1 / *divisor, result);
+    carry_scaled_rows(call, a, 1 / *divisor, result);
+  }
+  call.out(0, std::move(result));
+}
+
+namespace {
+
+// The sign of the divisor (floored) or of the dividend (truncated); smaller than the divisor, not larger than the
+// dividend.
+Range modulo(const Range& a, const Range& b, DType dtype, bool truncated) {
+  if (a.is_empty() || b.is_empty()) return {};
+  Range result;
+  const bool whole = !is_float(dtype);
+  if (a.has_finite() && (b.has_finite() || b.pinf || b.ninf)) {
+    const double divisor = b.pinf || b.ninf ? max_finite(dtype) : std::max(std::abs(b.lo), std::abs(b.hi));
+    const double size = std::min(whole ? std::max(divisor - 1, 0.0) : divisor, truncated ? a.magnitude() : divisor);
+    const Range& sign = truncated ? a : b;
+    result.lo = sign.lo < 0 ? -size : 0;
+    result.hi = sign.hi > 0 || sign.pinf ? size : 0;
+    if (!truncated && a.lo >= 0 && b.lo > 0) result.hi = std::min(result.hi, a.hi);
+    if (a.lo >= 0 && b.has_finite() && b.lo > a.hi) result = a.finite();
+    result.integer = whole || (a.integer && b.integer);
+  }
+  result.nan |= a.nan || b.nan || a.pinf || a.ninf || (is_float(dtype) && b.may_be_zero());
+  return result;
+}
+
+}  // namespace
+
+void range_modulo(RangeCall& call) {
+  const bool truncated = call.integer("fmod") != 0;
+  range_binary(call, [&](const Range& a, const Range& b, DType dtype) { return modulo(a, b, dtype, truncated); });
+}
+
+namespace {
+
+double raised(double base, double exponent) { return std::pow(base, exponent); }
+
+struct PowerContext {
+  DType dtype;
+  int ulps;
+};
+
+// Positive (or zero) bases: monotone in either operand, so the corners decide.
+Range positive_power(const PowerContext& context, double lo, double hi, const Range& y) {
+  const std::array corners = {raised(lo, y.lo), raised(lo, y.hi), raised(hi, y.lo), raised(hi, y.hi)};
+  if (std::ranges::any_of(corners, [](double x) { return std::isnan(x); })) return top(context.dtype);
+  const auto [least, greatest] = std::ranges::minmax(corners);
+  Range result = from_bounds(context.dtype, least, greatest, least == greatest && least == 1 ? 0 : context.ulps);
+  if (result.has_finite()) result.lo = std::max(result.lo, 0.0);
+  return result;
+}
+
+Range power(const PowerContext& context, const Range& x, const Range& y) {
+  if (x.is_empty() || y.is_empty()) return {};
+  Range result;
+  const bool infinite = x.pinf || x.ninf || y.pinf || y.ninf;
+  if (infinite) return top(context.dtype);
+  if (!x.has_finite() || !y.has_finite()) return {.nan = true};
+  const double smallest = min_subnormal(context.dtype);
+  if (x.hi >= 0) {
+    // Zero to a negative power is a hazard of its own (FN106), assumed away here.
+    const double lo = y.lo < 0 ? std::max(x.lo, smallest) : std::max(x.lo, 0.0);
+    if (lo <= x.hi) result = join(result, positive_power(context, lo, x.hi, y));
+  }
+  if (x.lo < 0) {
+    const double near = std::min(x.hi, y.lo < 0 ? -smallest : 0.0);
+    if (x.lo <= near) {
+      Range size = positive_power(context, -near, -x.lo, y);
+      const bool even = y.is_point() && y.integer && std::fmod(y.lo, 2) == 0;
+      const bool odd = y.is_point() && y.integer && !even;
+      Range flipped = size;
+      flipped.lo = -size.hi;
+      flipped.hi = -size.lo;
+      std::swap(flipped.pinf, flipped.ninf);
+      if (!odd) result = join(result, size);
+      if (!even) result = join(result, flipped);
+    }
+  }
+  result.integer = result.has_finite() && x.integer && y.integer && y.lo >= 0;
+  result.nan |= x.nan || y.nan;
+  // x^0 and 1^y are 1 even for NaN; NaN in general.
+  return result;
+}
+
+// Where x^y is undefined or infinite for finite operands that are not large.
+struct PowerDomain {
+  bool possible = false;
+  Range seen;
+};
+
+PowerDomain power_domain(const AbsTensor& x, const AbsTensor& y) {
+  PowerDomain domain;
+  const Range exponent = y.hull();
+  for (const Range& base : x.cells) {
+    const bool fractional = base.may_be_negative() && !(exponent.integer || !exponent.has_finite());
+    const bool pole = base.may_be_zero() && exponent.may_be_negative();
+    if (!fractional && !pole) continue;
+    domain.possible = true;
+    domain.seen = join(domain.seen, base);
+  }
+  if (!domain.possible) domain.seen = x.hull();
+  return domain;
+}
+
+Range integer_power(DType dtype, const Range& x, const Range& y) {
+  if (!x.has_finite() || !y.has_finite() || x.lo < 0 || y.lo < 0) return any_finite(dtype);
+  return from_bounds(dtype, std::floor(raised(x.lo, y.lo) * (1 - 1e-12)), std::ceil(raised(x.hi, y.hi) * (1 + 1e-12)));
+}
+
+}  // namespace
+
+void range_power(RangeCall& call) {
+  const AbsTensor& x = call.in(0);
+  const AbsTensor& y = call.in(1);
+  const DType dtype = call.out_dtype(0);
+  if (!is_float(dtype)) {
+    return range_binary(call, [](const Range& a, const Range& b, DType d) { return integer_power(d, a, b); });
+  }
+  const PowerDomain domain = power_domain(x, y);
+  call.site("FN106", 0, domain.seen, domain.possible);
+  const std::optional<double> exponent = constant_of(y);
+  if (exponent == 2.0 && call.out_type(0).ranked && x.ranked && x.sizes == sizes_of(call.out_type(0))) {
+    return range_square(call);
+  }
+  const PowerContext context{.dtype = dtype, .ulps = call.settings().library_ulps};
+  range_binary(call, [&](const Range& a, const Range& b, DType) {
+    Range base = a;
+    if (exponent && *exponent != std::floor(*exponent) && base.lo < 0) base = meet(base, {.lo = 0, .hi = kInf});
+    Range result = power(context, base, b);
+    result.nan = a.nan || b.nan || a.pinf || a.ninf || b.pinf || b.ninf;
+    return result;
+  });
+}
+
+void range_shift(RangeCall& call) {
+  const bool left = call.text("direction") == "LEFT";
+  range_binary(call, [&](const Range& a, const Range&, DType dtype) {
+    // Right shifts only shrink; left shifts may lose any bits.
+    return left || !a.has_finite() ? any_finite(dtype) : from_bounds(dtype, 0, a.hi);
+  });
+}
+
+void range_bits(RangeCall& call) {
+  range_binary(call, [](const Range& a, const Range& b, DType dtype) {
+    if (!a.has_finite() || !b.has_finite() || a.lo < 0 || b.lo < 0) return any_finite(dtype);
+    // Bits of either, at most all bits below the next power of two of the larger.
+    const double larger = std::max(a.hi, b.hi);
+    const double bound = larger <= 0 ? 0 : std::exp2(std::floor(std::log2(larger)) + 1);
+    return from_bounds(dtype, 0, std::min(bound, max_finite(dtype)));
+  });
+}
+
+}  // namespace finity

@@ -1,0 +1,106 @@
+#include "ops/relations.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ops/range_rules.h"
+#include "tensor/float_formats.h"
+
+namespace finity {
+
+Range refined_by(const Range& cell, const Form& form, const Symbols& symbols, DType dtype, bool operands_finite) {
+  if (!form.valid || !cell.has_finite()) return cell;
+  const Bounds bounds = evaluate(form, symbols);
+  Range result = cell;
+  // Values of the dtype inside the real bounds; rounding the bounds to nearest never passes one.
+  const auto nearest = [&](double x) { return is_float(dtype) ? round_to(dtype, x) : x; };
+  if (bounds.lo > cell.lo) result.lo = std::max(cell.lo, is_float(dtype) ? nearest(bounds.lo) : std::ceil(bounds.lo));
+  if (bounds.hi < cell.hi) result.hi = std::min(cell.hi, is_float(dtype) ? nearest(bounds.hi) : std::floor(bounds.hi));
+  if (!result.has_finite()) return cell;  // only rounding of the bounds themselves can do this
+  if (operands_finite && bounds.hi <= max_finite(dtype)) result.pinf = false;
+  if (operands_finite && bounds.lo >= lowest_finite(dtype)) result.ninf = false;
+  result.nonzero = result.nonzero && result.lo <= 0 && result.hi >= 0;
+  return result;
+}
+
+AbsTensor affine_sum(RangeCall& call, const AbsTensor& a, const AbsTensor& b, bool minus) {
+  const DType dtype = call.out_dtype(0);
+  const Dims sizes = sizes_of(call.out_type(0));
+  auto [left, right] = aligned(a, b, sizes, call.symbols(), call.max_cells());
+  AbsTensor result = left;
+  result.dtype = dtype;
+  result.facts.clear();
+  for (std::size_t i = 0; i < left.cells.size(); ++i) {
+    const Range& x = left.cells[i];
+    const Range& y = right.cells[i];
+    result.cells[i] = minus ? subtract(dtype, x, y) : add(dtype, x, y);
+  }
+  const bool forms = call.settings().affine && left.forms.size() == left.cells.size() &&
+                     right.forms.size() == right.cells.size();
+  if (!forms) {
+    result.forms.clear();
+    result.first_symbol = -1;
+  }
+  for (std::size_t i = 0; forms && i < left.cells.size(); ++i) {
+    const Form exact = minus ? subtract(left.forms[i], right.forms[i]) : add(left.forms[i], right.forms[i]);
+    const bool finite = left.cells[i].is_finite() && right.cells[i].is_finite();
+    result.cells[i] = refined_by(result.cells[i], rounded(exact, dtype, call.symbols(), {}), call.symbols(), dtype, finite);
+    result.forms[i] = rounded(exact, dtype, call.symbols(), result.cells[i]);
+    // Integers that may wrap follow no form.
+    if (!is_float(dtype) && result.cells[i] == any_finite(dtype)) result.forms[i] = {};
+  }
+  if (!result.ranked) result.first_symbol = -1;
+  simplify(result, call.max_cells());
+  return result;
+}
+
+AbsTensor scaled(RangeCall& call, const AbsTensor& x, double factor, const AbsTensor& plain) {
+  AbsTensor result = plain;
+  if (!call.settings().affine || plain.cells.size() != x.cells.size() || plain.sizes != x.sizes) return result;
+  const DType dtype = call.out_dtype(0);
+  if (!is_float(dtype)) return result;
+  result.forms.resize(x.cells.size());
+  for (std::size_t i = 0; i < x.cells.size(); ++i) {
+    const Form own = !x.forms.empty()        ? x.forms[i]
+                     : x.first_symbol >= 0 ? symbol_form(x.first_symbol + static_cast<Sym>(i))
+                                           : Form{};
+    result.forms[i] = rounded(scale(own, factor), dtype, call.symbols(), result.cells[i]);
+    result.cells[i] = refined_by(result.cells[i], result.forms[i], call.symbols(), dtype, x.cells[i].is_finite());
+  }
+  return result;
+}
+
+void cap_above(AbsTensor& x, double limit) {
+  for (Range& cell : x.cells) {
+    if (cell.hi > limit) {
+      cell.hi = limit;
+      if (!cell.has_finite()) cell.lo = cell.hi;  // cannot happen for sound operands; stay non-empty
+    }
+    if (limit < kInf) cell.pinf = false;
+  }
+}
+
+void cap_below(AbsTensor& x, double limit) {
+  for (Range& cell : x.cells) {
+    if (cell.lo < limit) {
+      cell.lo = limit;
+      if (!cell.has_finite()) cell.hi = cell.lo;
+    }
+    if (limit > -kInf) cell.ninf = false;
+  }
+}
+
+bool same_elements(const AbsTensor& a, const AbsTensor& b) {
+  return a.identity.valid() && a.identity == b.identity && a.ranked && a.sizes == b.sizes;
+}
+
+const Fact* related(const AbsTensor& x, Fact::Kind kind, const AbsTensor& source) {
+  if (!source.identity.valid()) return nullptr;
+  const auto fits = [&](const Fact& fact) {
+    return fact.kind == kind && fact.source == source.identity && fact.aligned;
+  };
+  const auto found = std::ranges::find_if(x.facts, fits);
+  return found == x.facts.end() ? nullptr : &*found;
+}
+
+}  // namespace finity

@@ -1,0 +1,27 @@
+// How arithmetic uses and makes affine forms and facts. Rules for sums, differences,
+// products and quotients share these.
+#pragma once
+
+#include "ops/range_call.h"
+
+namespace finity {
+
+// What a form says about a cell computed from finite operands in `dtype`: tighter ends, and no overflow where the
+// form proves there is none.
+Range refined_by(const Range& cell, const Form& form, const Symbols& symbols, DType dtype, bool operands_finite);
+
+// a + b or a - b on every cell, with forms.
+AbsTensor affine_sum(RangeCall& call, const AbsTensor& a, const AbsTensor& b, bool subtract);
+// c * x for a known number c, with forms.
+AbsTensor scaled(RangeCall& call, const AbsTensor& x, double factor, const AbsTensor& plain);
+
+// Keeps every cell at most / at least the limit (finite values only).
+void cap_above(AbsTensor& x, double limit);
+void cap_below(AbsTensor& x, double limit);
+
+// Both operands of a node are the same elements at the same indices.
+bool same_elements(const AbsTensor& a, const AbsTensor& b);
+// The fact holds between broadcast operands as they stand.
+const Fact* related(const AbsTensor& x, Fact::Kind kind, const AbsTensor& source);
+
+}  // namespace finity
