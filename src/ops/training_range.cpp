@@ -85,19 +85,20 @@ Range nonzero(const Range& x) {
   return range.has_finite() ? range : point(1);
 }
 
-// sqrt(state) + epsilon as a divisor. It is looked at once, in the exact pass.
-Range deviation(RangeCall& call, const Arithmetic& in, const Range& state, double epsilon, std::size_t operand) {
-  const bool exact = in.dtype == DType::float64;
-  const Range legal = part_of(state, 0, kInf);
-  const Range root = in.plus(in.root(legal), point(epsilon));
-  if (exact) {
+// x - numerator / (sqrt(state) + epsilon). The divisor is looked at once, in the exact pass; after an alarm nothing
+// more is known than that the result is a number.
+Range descended(RangeCall& call, const Arithmetic& in, const Range& x, const Range& numerator, const Range& state,
+                double epsilon, std::size_t operand) {
+  Range legal = part_of(state, 0, kInf);
+  legal.pinf = state.pinf;
+  legal.nan = state.nan;
+  const Range divisor = in.plus(in.root(legal), point(epsilon));
+  if (in.dtype == DType::float64) {
     call.site("FN104", static_cast<int>(operand), state, state.may_be_negative());
-    call.site("FN101", static_cast<int>(operand), root, root.may_be_zero());
+    call.site("FN101", static_cast<int>(operand), divisor, divisor.may_be_zero());
   }
-  Range result = nonzero(root);
-  result.pinf |= state.pinf;
-  result.nan |= state.nan;
-  return result;
+  if (divisor.may_be_zero() || divisor.is_empty()) return any_finite(call.in_dtype(operand));
+  return in.minus(x, in.over(numerator, divisor));
 }
 
 // Once, before the tensors: R / (1 + T * decay).
@@ -131,9 +132,7 @@ void range_adagrad(RangeCall& call) {
   range_step(call, 3, [&](const Arithmetic& in, Step& e, std::size_t t) {
     const Range gradient = in.plus(in.times(norm, e.x), e.gradient);
     e.state[0] = in.plus(e.state[0], square(in.dtype, gradient));
-    const Range divisor = deviation(call, in, e.state[0], epsilon, 2 + 2 * count + t);
-    e.state[0] = join(part_of(e.state[0], 0, kInf), Range{.nan = e.state[0].nan, .pinf = e.state[0].pinf});
-    e.x = in.minus(e.x, in.over(in.times(rate, gradient), divisor));
+    e.x = descended(call, in, e.x, in.times(rate, gradient), e.state[0], epsilon, 2 + 2 * count + t);
   });
 }
 
@@ -149,9 +148,8 @@ void range_adam(RangeCall& call) {
     const Range gradient = in.plus(in.times(norm, e.x), e.gradient);
     e.state[0] = in.plus(in.times(alpha, e.state[0]), in.times(1 - alpha, gradient));
     e.state[1] = in.plus(in.times(beta, e.state[1]), in.times(1 - beta, square(in.dtype, gradient)));
-    const Range divisor = deviation(call, in, e.state[1], epsilon, 2 + 3 * count + t);
-    const Range moved = in.minus(e.x, in.over(in.times(rate, e.state[0]), divisor));
-    e.x = in.times(1 - norm_post, moved);
+    const Range step = in.times(rate, e.state[0]);
+    e.x = in.times(1 - norm_post, descended(call, in, e.x, step, e.state[1], epsilon, 2 + 3 * count + t));
   });
 }
 
