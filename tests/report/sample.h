@@ -3,26 +3,10 @@
 
 #include "formats/text/text.h"
 #include "report/collect.h"
+#include "support/support.h"
 #include "types/infer.h"
 
 namespace finity::sample {
-
-inline constexpr std::string_view kModel = R"(
-model { ir_version = 10, producer_name = "sample" }
-opset 17, "custom" 1
-graph net (x: float32[4], mask: bool[]) -> (y, z) {
-  const w: float32[2] = {1, 2}
-  e = Exp(x) @ "exp" meta {"pkg.torch.onnx.stack_trace": "File \"/opt/site-packages/torch/nn/module.py\", line 5, in call\n  f()\nFile \"net/model.py\", line 12, in forward\n  torch.exp(x)"
-}
-total = ReduceSum(e) @ "sum" p = Div(e, total) @ "divide" l = Log(p) @ "log" r = Sqrt(l) @ "root"
-meta{"finity.ignore" : "FN104, FN2"} c = custom.Twist(r) @ "tw|ist\n1" q = Log(c) y = If(mask) {
-  then_branch = graph t()->(a){a = Log(e) @ "inner" from["block (Attention)"]}, else_branch = graph f()->(b) {
-    b = Identity(e) @ "keep"
-  }
-}
-@ "choose" z = Log(q) @ "log"
-}
-)";
 
 inline ValueId value(const Graph& graph, std::string_view name) {
   for (std::size_t i = 0; i < graph.values().size(); ++i) {
@@ -40,7 +24,8 @@ inline AbsTensor cell(const Range& range) {
 
 class Builder {
  public:
-  Builder() : graph(parse_graph(kModel, "net.onnx")), types(infer_types(graph)) {
+  Builder()
+      : graph(parse_graph(read_text_file(FINITY_TESTDATA "/report/net.txt"), "net.onnx")), types(infer_types(graph)) {
     analysis.ranges.resize(graph.values().size(), cell({.lo = 0, .hi = 1}));
     analysis.reached.resize(graph.values().size(), true);
     analysis.modelled_nodes = graph.nodes().size() - 1;
