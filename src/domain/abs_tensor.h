@@ -26,7 +26,7 @@ struct AbsTensor {
   bool ranked = false;
   Dims sizes = {};                  // per axis when ranked; -1: unknown
   std::vector<Cuts> cuts = {};      // empty: no axis is cut; else one list per axis
-  std::vector<Range> cells = {{}};  // row-major over the blocks; one when nothing is cut
+  std::vector<Range> cells = std::vector<Range>(1);  // row-major over the blocks; one when nothing is cut
   std::vector<Form> forms = {};     // one per cell, or empty: each cell is its own symbol
   Sym first_symbol = -1;            // of the cells' own symbols; set when the value is stored
   Facts facts = {};
@@ -53,11 +53,16 @@ inline constexpr double kManyElements = 9.3e18;  // stands for "unknown number"
 std::vector<std::size_t> cell_place(const AbsTensor& x, std::size_t cell);
 std::size_t cell_at(const AbsTensor& x, std::span<const std::size_t> place);
 double cell_elements(const AbsTensor& x, std::size_t cell);  // kManyElements when unknown
+// Sizes of the cell's block; -1 where unknown.
+Dims cell_sizes(const AbsTensor& x, std::size_t cell);
+// The cell's explicit form, else the constant of a point, else the cell's own symbol, else an invalid form.
+Form cell_form(const AbsTensor& x, std::size_t cell);
 
 // ---- making ----------------------------------------------------------------
 AbsTensor uniform(const Type& type, const Range& range);  // one cell
 AbsTensor uniform(DType dtype, Dims sizes, const Range& range);
-// Cells where the elements differ, at most max_cells. `exact` is kept when `keep`.
+// Cells where the elements differ, at most max_cells. `exact` is set when there are at most kExactElements.
+inline constexpr std::int64_t kExactElements = std::int64_t{1} << 16;
 AbsTensor from_tensor(std::shared_ptr<const Tensor> tensor, std::size_t max_cells);
 // Smallest range of a tensor's elements.
 Range range_of(const Tensor& tensor);

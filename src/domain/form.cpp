@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "domain/symbol_moves.h"
+
 namespace finity {
 
 Sym Symbols::fresh(const Range& range) {
@@ -10,19 +12,24 @@ Sym Symbols::fresh(const Range& range) {
   return static_cast<Sym>(infos_.size() - 1);
 }
 
+Sym Symbols::root(Sym symbol) const {
+  const Sym from = infos_[static_cast<std::size_t>(symbol)].root;
+  return from >= 0 ? from : symbol;
+}
+
 Sym Symbols::moved(Sym symbol, const std::string& movement) {
-  const auto [found, added] = derived_.try_emplace(std::to_string(symbol) + '|' + movement, -1);
+  if (movement.empty()) return symbol;
+  // The positive part moves along: relu(x) moved is the positive part of x moved.
+  if (relu_of(symbol) >= 0) return relu(moved(relu_of(symbol), movement));
+  const Sym from = root(symbol);
+  const std::string steps = composed(chain(symbol), movement);
+  if (steps.empty()) return from;
+  const auto [found, added] = derived_.try_emplace(std::to_string(from) + '|' + steps, -1);
   if (added) {
     const Range same = range(symbol);
     found->second = fresh(same);
-    // The positive part moves along: relu(x) moved is the positive part of x moved.
-    const Sym whole = relu_of(symbol);
-    if (whole >= 0) {
-      const Sym result = found->second;
-      const Sym moved_whole = moved(whole, movement);
-      infos_[static_cast<std::size_t>(result)].relu_of = moved_whole;
-      return result;
-    }
+    infos_.back().root = from;
+    infos_.back().chain = steps;
   }
   return found->second;
 }
@@ -178,8 +185,21 @@ Form positive_part(const Form& form, Symbols& symbols) {
 Form moved(const Form& form, Symbols& symbols, const std::string& movement) {
   if (!form.valid) return {};
   Form result = form;
-  for (Term& term : result.terms) term.symbol = symbols.moved(term.symbol, movement);
-  std::ranges::sort(result.terms, {}, &Term::symbol);
+  result.terms.clear();
+  std::vector<Term> terms = form.terms;
+  for (Term& term : terms) term.symbol = symbols.moved(term.symbol, movement);
+  std::ranges::sort(terms, {}, &Term::symbol);
+  // Different symbols may become one: x and its first row, once both are cut to the first row.
+  for (const Term& term : terms) {
+    if (result.terms.empty() || result.terms.back().symbol != term.symbol) {
+      result.terms.push_back(term);
+      continue;
+    }
+    Term& last = result.terms.back();
+    if (!exact_sum(last.factor, term.factor)) return {};
+    last.factor += term.factor;
+  }
+  std::erase_if(result.terms, [](const Term& term) { return term.factor == 0; });
   return result;
 }
 

@@ -26,7 +26,7 @@ struct Term {
 struct Form {
   std::vector<Term> terms = {};  // sorted by symbol, no zero factors
   double constant = 0;
-  double error = 0;  // the element differs from the sum by at most this
+  double error = 0;    // the element differs from the sum by at most this
   bool valid = false;  // false: nothing known, use the range alone
 };
 
@@ -35,18 +35,24 @@ class Symbols {
   // A fresh symbol for each range; the first one's number.
   Sym fresh(const Range& range);
   const Range& range(Sym symbol) const { return infos_[static_cast<std::size_t>(symbol)].range; }
-  // The symbol for `movement` (an exact description, e.g. "T1,0") applied to `symbol`.
+  // The symbol for `movement` (a step of symbol_moves.h) applied to `symbol`. Movements are composed: moving there and
+  // back gives `symbol` again.
   Sym moved(Sym symbol, const std::string& movement);
   // max(0, symbol). The pair is recombined when a form is evaluated.
   Sym relu(Sym symbol);
   // The symbol that `symbol` is the positive part of, or -1.
   Sym relu_of(Sym symbol) const { return infos_[static_cast<std::size_t>(symbol)].relu_of; }
+  // The symbol that `symbol` was moved from, and the chain of steps; itself and "" when it was not moved.
+  Sym root(Sym symbol) const;
+  const std::string& chain(Sym symbol) const { return infos_[static_cast<std::size_t>(symbol)].chain; }
   std::size_t size() const { return infos_.size(); }
 
  private:
   struct Info {
     Range range;
     Sym relu_of = -1;
+    Sym root = -1;           // derived by movement: from this symbol,
+    std::string chain = {};  // along this chain of steps
   };
   std::vector<Info> infos_;
   std::unordered_map<std::string, Sym> derived_;

@@ -17,8 +17,9 @@ AbsTensor sliced(const AbsTensor& x, std::size_t axis, std::int64_t start, std::
 // ("" when it cannot: forms are dropped); `size` is the new size, -1 if unknown.
 AbsTensor selected(const AbsTensor& x, std::size_t axis, std::int64_t size, const std::string& movement,
                    Symbols& symbols);
+// Without `symbols`, forms survive only where the parts have the same grid along the other axes.
 AbsTensor concatenated(std::span<const AbsTensor* const> parts, std::size_t axis, const Dims& sizes,
-                       std::size_t max_cells);
+                       std::size_t max_cells, Symbols* symbols = nullptr);
 // Axes of size 1 inserted at / removed from these (final resp. original) positions.
 AbsTensor unsqueezed(const AbsTensor& x, std::span<const std::size_t> axes, Symbols& symbols);
 AbsTensor squeezed(const AbsTensor& x, std::span<const std::size_t> axes, Symbols& symbols);

@@ -15,9 +15,9 @@ UnsafeSet zero_of_floats(DType dtype) { return is_float(dtype) ? UnsafeSet{{0, 0
 UnsafeSet zero_of_integers(DType dtype) { return is_int(dtype) ? UnsafeSet{{0, 0}} : UnsafeSet{}; }
 UnsafeSet zero(DType) { return {{0, 0}}; }
 
-const std::array kDivision = {Hazard{.rule = "FN101", .operand = 1, .unsafe = zero_of_floats},
+constexpr std::array kDivision = {Hazard{.rule = "FN101", .operand = 1, .unsafe = zero_of_floats},
                               Hazard{.rule = "FN113", .operand = 1, .unsafe = zero_of_integers}};
-const std::array kModulo = {Hazard{.rule = "FN112", .operand = 1, .unsafe = zero}};
+constexpr std::array kModulo = {Hazard{.rule = "FN112", .operand = 1, .unsafe = zero}};
 
 // Shapes are known well enough to relate elements, and placed the numpy way.
 bool relatable(const RangeCall& call) {

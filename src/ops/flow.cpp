@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "ops/flow_range.h"
 #include "ops/families.h"
 #include "ops/loops.h"
 #include "tensor/convert.h"
@@ -255,7 +256,8 @@ const OpDef kOps[] = {
      .attrs = "then_branch: graph; else_branch: graph",
      .tf = "If",
      .infer = infer_if,
-     .eval = eval_if},
+     .eval = eval_if,
+     .range = range_if},
     {.name = "Loop",
      .summary = "runs a subgraph again and again, handing its results to itself",
      .signature = "(M?: int64, cond?: bool, v_initial...?: value) -> (v_final_and_scan_outputs...: value)",
@@ -263,14 +265,16 @@ const OpDef kOps[] = {
      .tf = "While",
      .freedom = "given M and no cond, the condition computed by the body is ignored",
      .infer = infer_loop,
-     .eval = eval_loop},
+     .eval = eval_loop,
+     .range = range_loop},
     {.name = "SequenceMap",
      .since = 17,
      .summary = "runs a subgraph on every item of a sequence",
      .signature = "(input_sequence: value, additional_inputs...?: value) -> (out_sequence...: value)",
      .attrs = "body: graph",
      .infer = infer_sequence_map,
-     .eval = eval_sequence_map},
+     .eval = eval_sequence_map,
+     .range = range_sequence_map},
 };
 
 }  // namespace

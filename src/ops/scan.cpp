@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "ops/flow_range.h"
 #include "ops/families.h"
 #include "ops/loops.h"
 #include "ops/pieces.h"
@@ -284,7 +285,8 @@ const OpDef kOps[] = {
               "scan_input_directions: ints; scan_output_axes: ints; scan_output_directions: ints",
      .freedom = "opset 8: collected values beyond sequence_lens are 0, a backward scan starts at the last valid index",
      .infer = infer_scan,
-     .eval = eval_scan},
+     .eval = eval_scan,
+     .range = range_scan},
 };
 
 }  // namespace

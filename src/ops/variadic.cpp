@@ -1,4 +1,5 @@
 // Elementwise ops of any number of broadcast operands.
+#include "ops/select_range.h"
 #include "ops/elementwise.h"
 #include "ops/extremes.h"
 #include "ops/families.h"
@@ -81,7 +82,9 @@ const OpDef kOps[] = {
      .tf = "Maximum",
      .freedom = "NaN in any operand gives NaN",
      .infer = infer_extreme<partial_largest>,
-     .eval = eval_extreme<Larger>},
+     .eval = eval_extreme<Larger>,
+     .range = range_max,
+     .elementwise = true},
     {.name = "Min",
      .summary = "smallest of the operands, elementwise",
      .signature = "(data...: T) -> (min: T) where T: number",
@@ -89,7 +92,9 @@ const OpDef kOps[] = {
      .tf = "Minimum",
      .freedom = "NaN in any operand gives NaN",
      .infer = infer_extreme<partial_smallest>,
-     .eval = eval_extreme<Smaller>},
+     .eval = eval_extreme<Smaller>,
+     .range = range_min,
+     .elementwise = true},
     {.name = "Sum",
      .summary = "sum of the operands, elementwise",
      .signature = "(data...: T) -> (sum: T) where T: float",
@@ -97,14 +102,20 @@ const OpDef kOps[] = {
      .tf = "AddN",
      .freedom = kAddsInFloat,
      .infer = infer_broadcast,
-     .eval = eval_total<false>},
+     .eval = eval_total<false>,
+     .range = range_sum,
+     .overflow = "FN203",
+     .elementwise = true},
     {.name = "Mean",
      .summary = "mean of the operands, elementwise",
      .signature = "(data...: T) -> (mean: T) where T: float",
      .attrs = kConsumed,
      .freedom = kAddsInFloat,
      .infer = infer_broadcast,
-     .eval = eval_total<true>},
+     .eval = eval_total<true>,
+     .range = range_mean,
+     .overflow = "FN203",
+     .elementwise = true},
 };
 
 }  // namespace

@@ -1,0 +1,240 @@
+// Ranges of known elements: one pass over weights, and grids that follow the data.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "domain/grid.h"
+#include "tensor/convert.h"
+#include "tensor/float_formats.h"
+
+namespace finity {
+
+namespace {
+
+// A float's bits as an integer that orders like the float: minima and maxima of integers are fast to find, and
+// infinities and NaNs are the keys beyond those of finite values. Its own inverse.
+template <class Key>
+Key ordered(Key bits) {
+  return static_cast<Key>(bits ^ ((bits >> (8 * sizeof(Key) - 1)) & std::numeric_limits<Key>::max()));
+}
+
+template <class Key>
+struct Extremes {
+  Key low = std::numeric_limits<Key>::max();
+  Key high = std::numeric_limits<Key>::min();
+  bool zero = false;
+};
+
+template <class Key>
+Extremes<Key> scan(const std::byte* bytes, std::size_t count) {
+  Extremes<Key> result;
+  Key nonzero = 1;
+  for (std::size_t i = 0; i < count; ++i) {
+    Key bits = 0;
+    std::memcpy(&bits, bytes + i * sizeof(Key), sizeof(Key));
+    const Key key = ordered(bits);
+    result.low = std::min(result.low, key);
+    result.high = std::max(result.high, key);
+    nonzero &= static_cast<Key>((bits & std::numeric_limits<Key>::max()) != 0);
+  }
+  result.zero = nonzero == 0;
+  return result;
+}
+
+// Element by element, for what the fast pass cannot say.
+template <class Decode>
+Range careful_range(std::size_t begin, std::size_t end, Decode decode) {
+  Range range;
+  bool integer = true;
+  bool zero = false;
+  for (std::size_t i = begin; i < end; ++i) {
+    const double x = decode(i);
+    if (std::isnan(x)) {
+      range.nan = true;
+    } else if (std::isinf(x)) {
+      (x > 0 ? range.pinf : range.ninf) = true;
+    } else {
+      range.lo = std::min(range.lo, x + 0.0);
+      range.hi = std::max(range.hi, x + 0.0);
+      integer = integer && x == std::floor(x);
+      zero = zero || x == 0;
+    }
+  }
+  range.integer = integer && range.has_finite();
+  range.nonzero = !zero && range.lo <= 0 && range.hi >= 0;
+  return range;
+}
+
+template <class Key, class Decode>
+Range float_range(const std::byte* bytes, std::size_t count, Key infinity, Decode decode) {
+  const auto bits_at = [&](std::size_t i) {
+    Key bits = 0;
+    std::memcpy(&bits, bytes + i * sizeof(Key), sizeof(Key));
+    return bits;
+  };
+  const Extremes<Key> found = scan<Key>(bytes, count);
+  const auto value_at = [&](std::size_t i) { return decode(bits_at(i)); };
+  // ordered(-Inf) is -infinity - 1.
+  if (found.high >= infinity || found.low <= static_cast<Key>(-infinity - 1)) return careful_range(0, count, value_at);
+  Range range;
+  range.lo = decode(ordered(found.low)) + 0.0;  // not -0
+  range.hi = decode(ordered(found.high)) + 0.0;
+  range.nonzero = !found.zero && range.lo <= 0 && range.hi >= 0;
+  range.integer = true;
+  for (std::size_t i = 0; i < count && range.integer; ++i) range.integer = value_at(i) == std::floor(value_at(i));
+  return range;
+}
+
+// Ends beyond 2^53 may not be doubles: the next double outwards.
+template <class T>
+double as_bound(T value, bool up) {
+  const double x = static_cast<double>(value);
+  if (std::abs(x) < 0x1p53) return x;
+  return std::nextafter(x, up ? kInf : -kInf);
+}
+
+template <class T>
+Range integer_range(std::span<const T> values) {
+  T low = std::numeric_limits<T>::max();
+  T high = std::numeric_limits<T>::min();
+  bool zero = false;
+  for (const T value : values) {
+    low = std::min(low, value);
+    high = std::max(high, value);
+    zero |= value == 0;
+  }
+  Range range{.lo = as_bound(low, false), .hi = as_bound(high, true), .integer = true};
+  range.nonzero = !zero && range.lo <= 0 && range.hi >= 0;
+  return range;
+}
+
+Range range_of_part(const Tensor& tensor, std::size_t begin, std::size_t end) {
+  const DType dtype = tensor.dtype();
+  const std::size_t count = end - begin;
+  if (count == 0) return {};
+  if (!is_float(dtype) && !is_int(dtype) && dtype != DType::boolean) return top(dtype);
+  const std::byte* bytes = tensor.bytes().data() + begin * static_cast<std::size_t>(info(dtype).memory_bytes);
+  switch (dtype) {
+    case DType::float32:
+      return float_range<std::int32_t>(
+          bytes, count, 0x7f800000, [](std::int32_t bits) { return static_cast<double>(std::bit_cast<float>(bits)); });
+    case DType::float64:
+      return float_range<std::int64_t>(bytes, count, 0x7ff0000000000000,
+                                       [](std::int64_t bits) { return std::bit_cast<double>(bits); });
+    case DType::float16:
+    case DType::bfloat16:
+      return float_range<std::int16_t>(
+          bytes, count, dtype == DType::float16 ? std::int16_t{0x7c00} : std::int16_t{0x7f80},
+          [dtype](std::int16_t bits) { return decode_float(dtype, static_cast<std::uint16_t>(bits)); });
+    default: break;
+  }
+  if (is_float(dtype)) {
+    return careful_range(begin, end,
+                         [&](std::size_t i) { return decode_float(dtype, tensor.data<std::uint8_t>()[i]); });
+  }
+  if (dtype == DType::boolean) {
+    return careful_range(begin, end, [&](std::size_t i) { return tensor.data<std::uint8_t>()[i] != 0 ? 1.0 : 0.0; });
+  }
+  return with_storage(dtype, [&]<class T>() {
+    if constexpr (std::is_integral_v<T>) return integer_range(tensor.data<T>().subspan(begin, count));
+    else return top(dtype);
+  });
+}
+
+bool same_element(const Tensor& tensor, std::size_t i, std::size_t j) {
+  const std::size_t size = static_cast<std::size_t>(info(tensor.dtype()).memory_bytes);
+  return std::memcmp(tensor.bytes().data() + i * size, tensor.bytes().data() + j * size, size) == 0;
+}
+
+// Where a vector's elements change, if that is at no more than max_cells - 1 places; else even chunks.
+Cuts cuts_of_vector(const Tensor& tensor, std::size_t max_cells) {
+  const auto count = static_cast<std::size_t>(tensor.size());
+  Cuts cuts;
+  for (std::size_t i = 1; i < count && cuts.size() < max_cells; ++i) {
+    if (!same_element(tensor, i - 1, i)) cuts.push_back(static_cast<std::int64_t>(i));
+  }
+  if (cuts.size() < max_cells) return cuts;
+  cuts.clear();
+  for (std::size_t i = 1; i < max_cells; ++i) cuts.push_back(static_cast<std::int64_t>(count * i / max_cells));
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  return cuts;
+}
+
+Cuts every_cut(std::int64_t size) {
+  Cuts cuts;
+  for (std::int64_t i = 1; i < size; ++i) cuts.push_back(i);
+  return cuts;
+}
+
+// One cell for each element of an axis.
+AbsTensor cells_along(const Tensor& tensor, std::size_t axis) {
+  std::vector<Cuts> cuts(tensor.rank());
+  cuts[axis] = every_cut(tensor.dim(axis));
+  AbsTensor result = empty_grid(tensor.dtype(), tensor.dims(), std::move(cuts));
+  std::int64_t inner = 1;
+  for (std::size_t i = axis + 1; i < tensor.rank(); ++i) inner *= tensor.dim(i);
+  for (std::int64_t i = 0; i < tensor.size(); i += inner) {
+    const auto begin = static_cast<std::size_t>(i);
+    Range& cell = result.cells[static_cast<std::size_t>(i / inner % tensor.dim(axis))];
+    cell = join(cell, range_of_part(tensor, begin, begin + static_cast<std::size_t>(inner)));
+  }
+  return result;
+}
+
+// The axis of a table whose columns may mean different things: short, next to a long one.
+int column_axis(const Tensor& tensor, std::size_t max_cells) {
+  constexpr std::int64_t kFewColumns = 8;
+  constexpr std::int64_t kFewElements = 1 << 16;
+  if (tensor.size() > kFewElements) return -1;
+  for (std::size_t axis = tensor.rank(); axis-- > 0;) {
+    const std::int64_t size = tensor.dim(axis);
+    if (size > 1 && size <= kFewColumns && size <= static_cast<std::int64_t>(max_cells)) return static_cast<int>(axis);
+  }
+  return -1;
+}
+
+AbsTensor gridded(const Tensor& tensor, std::size_t max_cells) {
+  const auto count = static_cast<std::size_t>(tensor.size());
+  std::vector<Cuts> cuts(tensor.rank());
+  std::size_t long_axes = 0;
+  std::size_t axis = 0;
+  for (std::size_t i = 0; i < tensor.rank(); ++i) {
+    if (tensor.dim(i) <= 1) continue;
+    ++long_axes;
+    axis = i;
+    if (count <= max_cells) cuts[i] = every_cut(tensor.dim(i));
+  }
+  if (count <= 1 || max_cells <= 1) return uniform(tensor.dtype(), tensor.dims(), range_of(tensor));
+  if (count > max_cells && long_axes > 1) {
+    const int columns = column_axis(tensor, max_cells);
+    if (columns >= 0) return cells_along(tensor, static_cast<std::size_t>(columns));
+    return uniform(tensor.dtype(), tensor.dims(), range_of(tensor));
+  }
+  if (long_axes == 1) cuts[axis] = cuts_of_vector(tensor, max_cells);
+  AbsTensor result = empty_grid(tensor.dtype(), tensor.dims(), std::move(cuts));
+  for (std::size_t i = 0; i < result.cells.size(); ++i) {
+    const bool vector = long_axes == 1;
+    const std::size_t begin = vector ? static_cast<std::size_t>(result.block_start(axis, i)) : i;
+    const std::size_t length = vector ? static_cast<std::size_t>(result.block_length(axis, i)) : 1;
+    result.cells[i] = range_of_part(tensor, begin, begin + length);
+  }
+  return result;
+}
+
+}  // namespace
+
+Range range_of(const Tensor& tensor) { return range_of_part(tensor, 0, static_cast<std::size_t>(tensor.size())); }
+
+AbsTensor from_tensor(std::shared_ptr<const Tensor> tensor, std::size_t max_cells) {
+  const DType dtype = tensor->dtype();
+  const bool numbers = is_float(dtype) || is_int(dtype) || dtype == DType::boolean;
+  AbsTensor result = numbers ? gridded(*tensor, max_cells) : uniform(dtype, tensor->dims(), range_of(*tensor));
+  simplify(result, max_cells);
+  if (tensor->size() <= kExactElements) result.exact = std::move(tensor);
+  return result;
+}
+
+}  // namespace finity

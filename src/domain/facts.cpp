@@ -1,0 +1,20 @@
+#include "domain/facts.h"
+
+namespace finity {
+
+const Fact* find_fact(const Facts& facts, Fact::Kind kind, ValueId source) {
+  if (!source.valid()) return nullptr;
+  for (const Fact& fact : facts) {
+    if (fact.kind == kind && fact.source == source) return &fact;
+  }
+  return nullptr;
+}
+
+const Fact* find_fact(const Facts& facts, Fact::Kind kind) {
+  for (const Fact& fact : facts) {
+    if (fact.kind == kind) return &fact;
+  }
+  return nullptr;
+}
+
+}  // namespace finity

@@ -1,0 +1,154 @@
+// Join, widening and order of abstract tensors.
+#include <algorithm>
+
+#include "domain/grid.h"
+#include "tensor/tensor.h"
+
+namespace finity {
+
+namespace {
+
+bool same_form(const Form& a, const Form& b) {
+  return a.valid == b.valid && (!a.valid || (a.terms == b.terms && a.constant == b.constant && a.error == b.error));
+}
+
+bool same_fact(const Fact& a, const Fact& b) {
+  return a.kind == b.kind && a.source == b.source && a.axes == b.axes && a.aligned == b.aligned && a.slack == b.slack &&
+         a.total == b.total;
+}
+
+bool speaks_of_rows(const Fact& fact) { return fact.kind == Fact::Kind::row_max || fact.kind == Fact::Kind::row_sum; }
+
+// Both with the rank and the sizes that hold for both; an axis of unequal sizes is not cut.
+void agree_on_sizes(AbsTensor& a, AbsTensor& b) {
+  if (!a.ranked || !b.ranked || a.rank() != b.rank()) {
+    a = unranked(a);
+    b = unranked(b);
+    return;
+  }
+  for (std::size_t axis = 0; axis < a.rank(); ++axis) {
+    if (a.sizes[axis] == b.sizes[axis]) continue;
+    a = uncut(a, axis);
+    b = uncut(b, axis);
+    a.sizes[axis] = b.sizes[axis] = -1;
+  }
+}
+
+std::vector<Cuts> all_cuts(const AbsTensor& a, const AbsTensor& b) {
+  std::vector<Cuts> cuts(a.rank());
+  for (std::size_t axis = 0; axis < a.rank(); ++axis) {
+    cuts[axis] = united(a.cuts.empty() ? Cuts{} : a.cuts[axis], b.cuts.empty() ? Cuts{} : b.cuts[axis]);
+  }
+  return cuts;
+}
+
+// Explicit forms that are equal in both; own symbols are different values.
+std::vector<Form> common_forms(const AbsTensor& a, const AbsTensor& b) {
+  std::vector<Form> forms(a.cells.size());
+  for (std::size_t i = 0; i < forms.size(); ++i) {
+    const Form form = cell_form(a, i);
+    if (same_form(form, cell_form(b, i))) forms[i] = form;
+  }
+  return forms;
+}
+
+// Facts about other values are given up: across iterations of a loop the same name is another value.
+Facts common_rows(const Facts& a, const Facts& b) {
+  Facts result;
+  for (const Fact& fact : a) {
+    if (!speaks_of_rows(fact)) continue;
+    for (const Fact& other : b) {
+      if (!same_fact(fact, other)) continue;
+      result.push_back(fact);
+      result.back().range = join(fact.range, other.range);
+      break;
+    }
+  }
+  return result;
+}
+
+AbsTensor on_grid(const AbsTensor& x, const std::vector<Cuts>& cuts) {
+  return coarsened(refined(x, cuts, nullptr), cuts);
+}
+
+bool implies(const Facts& facts, const Fact& wanted) {
+  return std::any_of(facts.begin(), facts.end(),
+                     [&](const Fact& fact) { return same_fact(fact, wanted) && is_subset(fact.range, wanted.range); });
+}
+
+bool sizes_within(const AbsTensor& a, const AbsTensor& b) {
+  if (!b.ranked) return true;
+  if (!a.ranked || a.rank() != b.rank()) return false;
+  for (std::size_t axis = 0; axis < a.rank(); ++axis) {
+    if (b.sizes[axis] >= 0 && b.sizes[axis] != a.sizes[axis]) return false;
+  }
+  return true;
+}
+
+// An explicit form of b claims a relation: a must claim the same.
+bool forms_within(const AbsTensor& a, const AbsTensor& b) {
+  if (b.forms.empty()) return true;
+  for (std::size_t i = 0; i < b.cells.size(); ++i) {
+    if (b.forms[i].valid && !same_form(cell_form(a, i), b.forms[i])) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+AbsTensor join(const AbsTensor& a, const AbsTensor& b, std::size_t max_cells) {
+  AbsTensor left = a;
+  AbsTensor right = b;
+  agree_on_sizes(left, right);
+  if (left.ranked) {
+    if (cell_count(all_cuts(left, right)) > 16 * std::max<std::size_t>(max_cells, 1)) {
+      simplify(left, 8);
+      simplify(right, 8);
+    }
+    const std::vector<Cuts> cuts = all_cuts(left, right);
+    left = refined(left, cuts, nullptr);
+    right = refined(right, cuts, nullptr);
+  }
+  AbsTensor result = empty_grid(a.dtype, left.sizes, left.cuts);
+  result.ranked = left.ranked;
+  for (std::size_t i = 0; i < result.cells.size(); ++i) result.cells[i] = join(left.cells[i], right.cells[i]);
+  set_forms(result, common_forms(left, right));
+  result.facts = common_rows(left.facts, right.facts);
+  if (a.exact && b.exact && identical(*a.exact, *b.exact)) result.exact = a.exact;
+  simplify(result, max_cells);
+  return result;
+}
+
+AbsTensor widen(const AbsTensor& a, const AbsTensor& b) {
+  AbsTensor left = a;
+  AbsTensor right = b;
+  agree_on_sizes(left, right);
+  // Only a's grid, so that iterations cannot refine for ever.
+  if (left.ranked) right = on_grid(right, left.cuts);
+  AbsTensor result = empty_grid(a.dtype, left.sizes, left.cuts);
+  result.ranked = left.ranked;
+  for (std::size_t i = 0; i < result.cells.size(); ++i) {
+    result.cells[i] = widen(left.cells[i], right.cells[i], a.dtype);
+  }
+  set_forms(result, common_forms(left, right));
+  for (const Fact& fact : left.facts) {
+    if (speaks_of_rows(fact) && implies(right.facts, fact)) result.facts.push_back(fact);
+  }
+  if (a.exact && b.exact && identical(*a.exact, *b.exact)) result.exact = a.exact;
+  return result;
+}
+
+bool is_subset(const AbsTensor& a, const AbsTensor& b) {
+  if (a.dtype != b.dtype || !sizes_within(a, b)) return false;
+  if (b.exact && !(a.exact && (a.exact == b.exact || identical(*a.exact, *b.exact)))) return false;
+  for (const Fact& fact : b.facts) {
+    if (!implies(a.facts, fact)) return false;
+  }
+  const AbsTensor inner = b.ranked ? on_grid(a, b.cuts) : unranked(a);
+  for (std::size_t i = 0; i < b.cells.size(); ++i) {
+    if (!is_subset(inner.cells[i], b.cells[i])) return false;
+  }
+  return forms_within(inner, b);
+}
+
+}  // namespace finity

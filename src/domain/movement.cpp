@@ -1,0 +1,248 @@
+#include "domain/movement.h"
+
+#include <algorithm>
+
+#include "domain/grid.h"
+#include "domain/symbol_moves.h"
+
+namespace finity {
+
+namespace {
+
+// A result whose cells come one by one from x: `source(place)` is the cell of x for a place of the result.
+template <class Source>
+AbsTensor picked(const AbsTensor& x, Dims sizes, std::vector<Cuts> cuts, const std::string& step, Symbols& symbols,
+                 Source source) {
+  AbsTensor result = empty_grid(x.dtype, std::move(sizes), std::move(cuts));
+  std::vector<Form> forms(result.cells.size());
+  std::size_t cell = 0;
+  for_each_place(block_counts(result), [&](const std::vector<std::size_t>& place) {
+    const std::size_t from = source(place);
+    result.cells[cell] = x.cells[from];
+    forms[cell] = moved(cell_form(x, from), symbols, step);
+    ++cell;
+  });
+  set_forms(result, std::move(forms));
+  return result;
+}
+
+AbsTensor lost_shape(const AbsTensor& x) {
+  AbsTensor result;
+  result.dtype = x.dtype;
+  result.cells = {x.hull()};
+  return result;
+}
+
+bool leading(std::span<const std::size_t> axes) {
+  for (const std::size_t axis : axes) {
+    if (axis >= axes.size()) return false;
+  }
+  return true;
+}
+
+std::uint32_t bits_of(std::span<const std::size_t> axes) {
+  std::uint32_t bits = 0;
+  for (const std::size_t axis : axes) bits |= axis < 32 ? std::uint32_t{1} << axis : 0;
+  return bits;
+}
+
+bool speaks_of_rows(const Fact& fact) { return fact.kind == Fact::Kind::row_max || fact.kind == Fact::Kind::row_sum; }
+
+// Comparisons with another value that stay right when leading axes of size 1 come or go.
+bool compares(const Fact& fact) {
+  using Kind = Fact::Kind;
+  return fact.kind == Kind::max_of || fact.kind == Kind::at_least || fact.kind == Kind::at_most ||
+         fact.kind == Kind::at_least_abs;
+}
+
+// Facts whose `axes` are reduced axes of the source.
+bool reduces(const Fact& fact) {
+  using Kind = Fact::Kind;
+  return compares(fact) || fact.kind == Kind::square_sum_of || fact.kind == Kind::mean_of ||
+         fact.kind == Kind::mean_square_of || fact.kind == Kind::sum_of;
+}
+
+// Where each axis of the shorter shape lies in the longer one that has `axes` besides.
+std::vector<std::size_t> other_axes(std::size_t rank, std::span<const std::size_t> axes) {
+  std::vector<std::size_t> result;
+  for (std::size_t axis = 0; axis < rank; ++axis) {
+    if (std::find(axes.begin(), axes.end(), axis) == axes.end()) result.push_back(axis);
+  }
+  return result;
+}
+
+Facts unsqueezed_facts(const AbsTensor& x, std::span<const std::size_t> axes, std::span<const std::size_t> kept) {
+  Facts result;
+  for (Fact fact : x.facts) {
+    if (speaks_of_rows(fact)) {
+      std::uint32_t bits = 0;
+      for (std::size_t i = 0; i < kept.size() && kept[i] < 32; ++i) bits |= (fact.axes >> i & 1U) << kept[i];
+      fact.axes = bits;
+      result.push_back(fact);
+    } else if (!fact.aligned && reduces(fact) && fact.axes == bits_of(axes)) {
+      fact.aligned = true;
+      result.push_back(fact);
+    } else if (fact.aligned && compares(fact) && leading(axes)) {
+      result.push_back(fact);
+    }
+  }
+  return result;
+}
+
+Facts squeezed_facts(const AbsTensor& x, std::span<const std::size_t> axes, std::span<const std::size_t> kept) {
+  Facts result;
+  for (Fact fact : x.facts) {
+    if (speaks_of_rows(fact)) {
+      std::uint32_t bits = 0;
+      for (std::size_t i = 0; i < kept.size() && kept[i] < 32; ++i) bits |= (fact.axes >> kept[i] & 1U) << i;
+      fact.axes = bits;
+      result.push_back(fact);
+    } else if (fact.aligned && compares(fact) && leading(axes)) {
+      result.push_back(fact);
+    } else if (fact.aligned && reduces(fact) && fact.axes != 0 && fact.axes == bits_of(axes)) {
+      fact.aligned = false;
+      result.push_back(fact);
+    }
+  }
+  return result;
+}
+
+std::vector<Form> moved_forms(const AbsTensor& x, const std::string& step, Symbols& symbols) {
+  std::vector<Form> forms(x.cells.size());
+  for (std::size_t i = 0; i < forms.size(); ++i) forms[i] = moved(cell_form(x, i), symbols, step);
+  return forms;
+}
+
+}  // namespace
+
+AbsTensor transposed(const AbsTensor& x, std::span<const std::size_t> perm, Symbols& symbols) {
+  if (!x.ranked || perm.size() != x.rank()) return lost_shape(x);
+  if (std::is_sorted(perm.begin(), perm.end())) return x;
+  Dims sizes(x.rank());
+  std::vector<Cuts> cuts(x.rank());
+  std::vector<std::int64_t> target(x.rank());
+  for (std::size_t i = 0; i < perm.size(); ++i) {
+    sizes[i] = x.sizes[perm[i]];
+    if (!x.cuts.empty()) cuts[i] = x.cuts[perm[i]];
+    // Where the axis goes is nobody's business when it has size 1.
+    target[perm[i]] = sizes[i] == 1 ? -1 : static_cast<std::int64_t>(i);
+  }
+  std::vector<std::size_t> from(x.rank());
+  return picked(x, std::move(sizes), std::move(cuts), axes_step(target, x.rank()), symbols,
+                [&](const std::vector<std::size_t>& place) {
+                  for (std::size_t i = 0; i < perm.size(); ++i) from[perm[i]] = place[i];
+                  return cell_at(x, from);
+                });
+}
+
+AbsTensor sliced(const AbsTensor& x, std::size_t axis, std::int64_t start, std::int64_t length, Symbols& symbols) {
+  if (!x.ranked || axis >= x.rank()) return lost_shape(x);
+  if (start == 0 && length == x.sizes[axis]) return x;
+  if (length <= 0) {
+    Dims sizes = x.sizes;
+    sizes[axis] = 0;
+    return uniform(x.dtype, std::move(sizes), Range{});
+  }
+  const std::size_t from_end = x.rank() - axis;
+  if (x.sizes[axis] < 0) {
+    AbsTensor result = detached(x);
+    result.sizes[axis] = length;
+    set_forms(result, moved_forms(x, slice_step(from_end, start, length), symbols));
+    return result;
+  }
+  // Cutting at both ends first makes the slice a choice of whole blocks.
+  std::vector<Cuts> ends(x.rank());
+  if (start > 0) ends[axis].push_back(start);
+  if (start + length < x.sizes[axis]) ends[axis].push_back(start + length);
+  const AbsTensor fine = refined(x, ends, &symbols);
+  Dims sizes = x.sizes;
+  sizes[axis] = length;
+  std::vector<Cuts> cuts = fine.cuts;
+  cuts.resize(x.rank());
+  Cuts inner;
+  std::size_t first = 0;
+  for (const std::int64_t cut : cuts[axis]) {
+    if (cut <= start) ++first;
+    if (cut > start && cut < start + length) inner.push_back(cut - start);
+  }
+  cuts[axis] = std::move(inner);
+  return picked(fine, std::move(sizes), std::move(cuts), "", symbols, [&](const std::vector<std::size_t>& place) {
+    std::vector<std::size_t> from = place;
+    from[axis] += first;
+    return cell_at(fine, from);
+  });
+}
+
+AbsTensor selected(const AbsTensor& x, std::size_t axis, std::int64_t size, const std::string& movement,
+                   Symbols& symbols) {
+  if (!x.ranked || axis >= x.rank()) return lost_shape(x);
+  AbsTensor result = detached(uncut(x, axis));
+  result.sizes[axis] = size;
+  const bool described = !movement.empty() && x.blocks(axis) == 1;
+  for (Form& form : result.forms) {
+    form = described || form.terms.empty() ? moved(form, symbols, movement) : Form{};
+  }
+  set_forms(result, std::move(result.forms));
+  return result;
+}
+
+AbsTensor unsqueezed(const AbsTensor& x, std::span<const std::size_t> axes, Symbols& symbols) {
+  if (!x.ranked) return lost_shape(x);
+  if (axes.empty()) return x;
+  const std::size_t rank = x.rank() + axes.size();
+  const std::vector<std::size_t> kept = other_axes(rank, axes);
+  Dims sizes(rank, 1);
+  std::vector<Cuts> cuts(rank);
+  std::vector<std::int64_t> target(x.rank());
+  for (std::size_t i = 0; i < x.rank() && i < kept.size(); ++i) {
+    sizes[kept[i]] = x.sizes[i];
+    if (!x.cuts.empty()) cuts[kept[i]] = x.cuts[i];
+    target[i] = x.sizes[i] == 1 ? -1 : static_cast<std::int64_t>(kept[i]);
+  }
+  AbsTensor result = empty_grid(x.dtype, std::move(sizes), std::move(cuts));
+  result.cells = x.cells;
+  set_forms(result, moved_forms(x, axes_step(target, rank), symbols));
+  result.facts = unsqueezed_facts(x, axes, kept);
+  return result;
+}
+
+AbsTensor squeezed(const AbsTensor& x, std::span<const std::size_t> axes, Symbols& symbols) {
+  if (!x.ranked) return lost_shape(x);
+  if (axes.empty()) return x;
+  const std::vector<std::size_t> kept = other_axes(x.rank(), axes);
+  Dims sizes(kept.size());
+  std::vector<Cuts> cuts(kept.size());
+  std::vector<std::int64_t> target(x.rank(), -1);
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    sizes[i] = x.sizes[kept[i]];
+    if (!x.cuts.empty()) cuts[i] = x.cuts[kept[i]];
+    target[kept[i]] = sizes[i] == 1 ? -1 : static_cast<std::int64_t>(i);
+  }
+  AbsTensor result = empty_grid(x.dtype, std::move(sizes), std::move(cuts));
+  // An axis declared longer than 1 cannot be squeezed; the model is wrong, the cells are not.
+  if (result.cells.size() != x.cells.size()) return lost_shape(x);
+  result.cells = x.cells;
+  set_forms(result, moved_forms(x, axes_step(target, kept.size()), symbols));
+  result.facts = squeezed_facts(x, axes, kept);
+  return result;
+}
+
+AbsTensor broadcasted(const AbsTensor& x, const Dims& sizes, Symbols& symbols) {
+  if (!x.ranked || x.rank() > sizes.size()) return lost_shape(x);
+  if (x.sizes == sizes && std::find(sizes.begin(), sizes.end(), -1) == sizes.end()) return x;
+  const std::size_t more = sizes.size() - x.rank();
+  Dims full = sizes;
+  std::vector<Cuts> cuts(sizes.size());
+  for (std::size_t i = 0; i < x.rank(); ++i) {
+    if (x.sizes[i] > 1) full[more + i] = x.sizes[i];
+    if (!x.cuts.empty()) cuts[more + i] = x.cuts[i];
+  }
+  AbsTensor result = empty_grid(x.dtype, std::move(full), std::move(cuts));
+  result.cells = x.cells;
+  set_forms(result, moved_forms(x, "", symbols));
+  return result;
+}
+
+AbsTensor shuffled(const AbsTensor& x, const Type& type) { return uniform(type, x.hull()); }
+
+}  // namespace finity

@@ -1,0 +1,240 @@
+// Branches are joined. Loops run abstractly as often as they really do when that is
+// known and affordable; else their state is iterated to a fixpoint: join, then
+// widening to thresholds, then two narrowing passes, and one pass that is recorded.
+#include "ops/flow_range.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "base/error.h"
+#include "ops/range_rules.h"
+#include "tensor/convert.h"
+
+namespace finity {
+
+namespace {
+
+constexpr double kMaxUnrolledNodes = 20'000;
+constexpr int kJoins = 3;
+constexpr int kMaxWidenings = 64;
+constexpr int kNarrowings = 2;
+
+using States = std::vector<AbsTensor>;
+
+Range either(const Range& a, const Range& b) { return join(a, b); }
+
+AbsTensor joined(const AbsTensor& a, const AbsTensor& b, std::size_t max_cells) {
+  if (a.ranked && b.ranked && a.sizes == b.sizes) return join(a, b, max_cells);
+  AbsTensor result;
+  result.dtype = a.dtype;
+  result.cells = {either(a.hull(), b.hull())};
+  return result;
+}
+
+// One cell per state: sizes may change from one iteration to the next.
+AbsTensor summary(const AbsTensor& x) {
+  AbsTensor result;
+  result.dtype = x.dtype;
+  result.cells = {x.hull()};
+  return result;
+}
+
+bool inside(const States& a, const States& b) {
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (!is_subset(a[i].hull(), b[i].hull())) return false;
+  }
+  return true;
+}
+
+struct LoopShape {
+  BodyId body;
+  std::size_t states = 0;
+  std::size_t first_output = 0;  // of the states in the body's outputs
+  double least = 0;              // trips, unless a condition ends the loop earlier
+  double most = kInf;
+  bool conditional = false;  // the body's first output says whether to go on
+};
+
+// Inputs of the body for a state: what stands before and after it.
+using Arguments = std::function<States(const States& state, const Range& iteration)>;
+
+struct LoopResult {
+  States state;    // after the last iteration
+  States outputs;  // of the body, joined over all iterations
+  bool ran = false;
+};
+
+States states_of(const LoopShape& shape, const States& outputs) {
+  States state;
+  for (std::size_t i = 0; i < shape.states; ++i) state.push_back(summary(outputs[shape.first_output + i]));
+  return state;
+}
+
+void accumulate(LoopResult& result, States outputs) {
+  if (!result.ran) result.outputs = std::move(outputs);
+  else
+    for (std::size_t i = 0; i < outputs.size(); ++i) result.outputs[i] = joined(result.outputs[i], outputs[i], 1);
+  result.ran = true;
+}
+
+// Exactly `trips` times, or until nothing changes any more.
+LoopResult unrolled(RangeCall& call, const LoopShape& shape, States state, const Arguments& arguments) {
+  LoopResult result{.state = state, .outputs = {}};
+  bool stopped = false;
+  for (double trip = 0; trip < shape.most; ++trip) {
+    States outputs = call.run_body(shape.body, arguments(result.state, point(trip)));
+    States next = states_of(shape, outputs);
+    const bool may_stop = shape.conditional && !(outputs[0].hull().lo >= 1);
+    accumulate(result, std::move(outputs));
+    // A loop that may end earlier leaves with any of its states.
+    if (trip + 1 > shape.least || may_stop || stopped) {
+      stopped = true;
+      for (std::size_t i = 0; i < next.size(); ++i) next[i] = joined(result.state[i], next[i], 1);
+    }
+    result.state = std::move(next);
+  }
+  return result;
+}
+
+States iterate(RangeCall& call, const LoopShape& shape, const States& initial, const Arguments& arguments,
+               const Range& iteration) {
+  States state = initial;
+  for (int step = 0; step < kJoins + kMaxWidenings; ++step) {
+    const States next = states_of(shape, call.probe_body(shape.body, arguments(state, iteration)));
+    if (inside(next, state)) break;
+    for (std::size_t i = 0; i < state.size(); ++i) {
+      const Range grown = either(state[i].hull(), next[i].hull());
+      state[i].cells = {step < kJoins ? grown : widen(state[i].hull(), grown, state[i].dtype)};
+      // Past the last threshold nothing is left but everything.
+      if (step + 1 == kJoins + kMaxWidenings) state[i].cells = {top(state[i].dtype)};
+    }
+  }
+  for (int step = 0; step < kNarrowings; ++step) {
+    const States next = states_of(shape, call.probe_body(shape.body, arguments(state, iteration)));
+    for (std::size_t i = 0; i < state.size(); ++i) {
+      state[i].cells = {meet(state[i].hull(), either(initial[i].hull(), next[i].hull()))};
+    }
+  }
+  return state;
+}
+
+LoopResult run_loop(RangeCall& call, const LoopShape& shape, const States& initial, const Arguments& arguments) {
+  const auto nodes = static_cast<double>(call.graph().body(shape.body).nodes.size());
+  if (shape.most * std::max(nodes, 1.0) <= kMaxUnrolledNodes) return unrolled(call, shape, initial, arguments);
+  const Range iteration{.lo = 0, .hi = std::min(shape.most, 9.2e18), .integer = true};
+  LoopResult result{.state = iterate(call, shape, initial, arguments, iteration), .outputs = {}};
+  States outputs = call.run_body(shape.body, arguments(result.state, iteration));
+  const States last = states_of(shape, outputs);
+  for (std::size_t i = 0; i < last.size(); ++i) result.state[i] = joined(result.state[i], last[i], 1);
+  accumulate(result, std::move(outputs));
+  return result;
+}
+
+AbsTensor as_output(const RangeCall& call, std::size_t i, const Range& range) { return uniform(call.out_type(i), range); }
+
+}  // namespace
+
+void range_if(RangeCall& call) {
+  const Range condition = call.hull(0);
+  std::vector<AbsTensor> results;
+  const auto take = [&](std::string_view branch, bool truth) {
+    std::vector<AbsTensor> outputs = call.run_branch(call.body(branch), 0, truth);
+    if (results.empty()) results = std::move(outputs);
+    else
+      for (std::size_t i = 0; i < results.size(); ++i) results[i] = joined(results[i], outputs[i], call.max_cells());
+  };
+  if (condition.hi >= 1) take("then_branch", true);
+  if (condition.lo <= 0) take("else_branch", false);
+  for (std::size_t i = 0; i < call.output_count() && i < results.size(); ++i) {
+    results[i].facts.clear();
+    results[i].forms.clear();
+    results[i].first_symbol = -1;
+    call.out(i, std::move(results[i]));
+  }
+}
+
+void range_loop(RangeCall& call) {
+  LoopShape shape;
+  shape.body = call.body("body");
+  shape.states = call.input_count() - std::min<std::size_t>(call.input_count(), 2);
+  shape.first_output = 1;
+  const std::vector<ValueId>& outputs = call.graph().body(shape.body).outputs;
+  if (call.has_input(0)) {
+    const Range trips = call.hull(0);
+    shape.most = trips.has_finite() ? std::max(trips.hi, 0.0) : kInf;
+    shape.least = trips.has_finite() ? std::max(trips.lo, 0.0) : 0;
+  }
+  shape.conditional = true;
+  const bool maybe_never = (call.has_input(1) && !(call.hull(1).lo >= 1)) || (call.has_input(0) && shape.least < 1);
+  States initial;
+  for (std::size_t i = 0; i < shape.states; ++i) initial.push_back(summary(call.in(2 + i)));
+  const Arguments arguments = [&](const States& state, const Range& iteration) {
+    AbsTensor number;
+    number.dtype = DType::int64;
+    number.cells = {iteration};
+    AbsTensor go_on;
+    go_on.dtype = DType::boolean;
+    go_on.cells = {point(1)};  // else the body would not run
+    States all = {number, go_on};
+    all.insert(all.end(), state.begin(), state.end());
+    return all;
+  };
+  const LoopResult result = run_loop(call, shape, initial, arguments);
+  for (std::size_t i = 0; i < call.output_count(); ++i) {
+    if (i < shape.states) {
+      const Range after = result.state[i].hull();
+      call.out(i, as_output(call, i, maybe_never ? either(initial[i].hull(), after) : after));
+    } else if (i + 1 < outputs.size()) {
+      call.out(i, as_output(call, i, result.ran ? result.outputs[1 + i].hull() : Range{}));
+    }
+  }
+}
+
+void range_scan(RangeCall& call) {
+  LoopShape shape;
+  shape.body = call.body("body");
+  const std::size_t first = call.version() < 9 ? 1 : 0;  // the first operand was the sequence lengths
+  const auto scanned = static_cast<std::size_t>(call.integer("num_scan_inputs"));
+  if (call.input_count() < first + scanned) throw Error("num_scan_inputs is larger than the number of inputs");
+  shape.states = call.input_count() - first - scanned;
+  const std::size_t scan_at = first + shape.states;
+  const std::vector<std::int64_t> axes = call.integers("scan_input_axes");
+  const Type& type = call.in_type(scan_at);
+  if (type.ranked && !type.shape.empty()) {
+    const auto rank = static_cast<std::int64_t>(type.shape.size());
+    std::int64_t axis = first == 1 ? 1 : axes.empty() ? 0 : axes[0];
+    if (axis < 0) axis += rank;
+    if (axis >= 0 && axis < rank && type.shape[static_cast<std::size_t>(axis)].known()) {
+      shape.most = static_cast<double>(type.shape[static_cast<std::size_t>(axis)].size);
+      if (first == 0) shape.least = shape.most;
+    }
+  }
+  States initial;
+  for (std::size_t i = 0; i < shape.states; ++i) initial.push_back(summary(call.in(first + i)));
+  const Arguments arguments = [&](const States& state, const Range&) {
+    States all = state;
+    for (std::size_t i = 0; i < scanned; ++i) all.push_back(summary(call.in(scan_at + i)));
+    return all;
+  };
+  const LoopResult result = run_loop(call, shape, initial, arguments);
+  for (std::size_t i = 0; i < call.output_count(); ++i) {
+    const bool state = i < shape.states;
+    Range range = state ? either(initial[i].hull(), result.state[i].hull())
+                        : result.ran && i < result.outputs.size() ? result.outputs[i].hull() : Range{};
+    // Opset 8 pads entries shorter than the longest with zeros.
+    if (!state && first == 1) range = either(range, point(0));
+    call.out(i, as_output(call, i, range));
+  }
+}
+
+void range_sequence_map(RangeCall& call) {
+  States arguments;
+  for (std::size_t i = 0; i < call.input_count(); ++i) arguments.push_back(summary(call.in(i)));
+  const States results = call.run_body(call.body("body"), arguments);
+  for (std::size_t i = 0; i < call.output_count() && i < results.size(); ++i) {
+    call.out(i, as_output(call, i, results[i].hull()));
+  }
+}
+
+}  // namespace finity

@@ -1,0 +1,185 @@
+#include "ops/select_range.h"
+
+#include <algorithm>
+
+#include "ops/binary_range.h"
+#include "ops/range_rules.h"
+#include "ops/relations.h"
+
+namespace finity {
+
+namespace {
+
+// Where the condition may be `truth`, the operand; elsewhere nothing.
+Range chosen(const Range& condition, const Range& operand, bool truth) {
+  const bool never = truth ? !(condition.hi >= 1) : !(condition.lo <= 0);
+  return condition.has_finite() && never ? Range{} : operand;
+}
+
+bool same_shape(const AbsTensor& x, const Type& type) { return type.ranked && x.ranked && x.sizes == sizes_of(type); }
+
+// A mask with a true element in every row takes at least one element of the first operand.
+void carry_mask(const AbsTensor& mask, const AbsTensor& taken, AbsTensor& result) {
+  if (!mask.ranked || mask.sizes != result.sizes) return;
+  for (const Fact& fact : mask.facts) {
+    if (fact.kind != Fact::Kind::row_max || !(fact.range.lo >= 1)) continue;
+    const Range least = taken.hull();
+    const Range all = result.hull();
+    Fact rows{.kind = Fact::Kind::row_max, .axes = fact.axes};
+    rows.range = {.lo = least.lo, .hi = all.hi, .nan = all.nan, .pinf = all.pinf, .ninf = least.ninf};
+    result.facts.push_back(rows);
+  }
+}
+
+}  // namespace
+
+void range_where(RangeCall& call) {
+  const AbsTensor& condition = call.in(0);
+  const Type& type = call.out_type(0);
+  const DType dtype = call.out_dtype(0);
+  const Range decided = condition.hull();
+  if (decided.is_point()) {
+    const std::size_t taken = decided.lo != 0 ? 1 : 2;
+    if (same_shape(call.in(taken), type)) return call.same(0, taken);
+  }
+  const AbsTensor yes = call.assuming(1, 0, true);
+  const AbsTensor no = call.assuming(2, 0, false);
+  if (!type.ranked || !condition.ranked || !yes.ranked || !no.ranked) {
+    return call.out(0, join(chosen(decided, yes.hull(), true), chosen(decided, no.hull(), false)));
+  }
+  const Dims sizes = sizes_of(type);
+  const auto pick = [&](const AbsTensor& operand, bool truth) {
+    return zip_cells(condition, operand, dtype, sizes, call.max_cells(),
+                     [&](const Range& c, const Range& x) { return chosen(c, x, truth); });
+  };
+  AbsTensor result = zip_cells(pick(yes, true), pick(no, false), dtype, sizes, call.max_cells(),
+                               [](const Range& a, const Range& b) { return join(a, b); });
+  carry_mask(condition, yes, result);
+  call.out(0, std::move(result));
+}
+
+namespace {
+
+template <class F>
+AbsTensor folded(RangeCall& call, F f) {
+  const Type& type = call.out_type(0);
+  const DType dtype = call.out_dtype(0);
+  AbsTensor result = call.in(0);
+  result.facts.clear();
+  result.forms.clear();
+  result.first_symbol = -1;
+  for (std::size_t i = 1; i < call.input_count(); ++i) {
+    if (type.ranked) result = zip_cells(result, call.in(i), dtype, sizes_of(type), call.max_cells(), f);
+    else result = uniform(type, f(result.hull(), call.hull(i)));
+  }
+  return result;
+}
+
+void order_facts(const RangeCall& call, Fact::Kind kind, AbsTensor& result) {
+  if (!result.ranked) return;
+  for (std::size_t i = 0; i < call.input_count(); ++i) {
+    const AbsTensor& operand = call.in(i);
+    if (!operand.ranked) continue;
+    result.facts.push_back({.kind = kind, .source = operand.identity});
+    // A bound that the operand respects holds for the largest of them too.
+    for (const Fact& fact : operand.facts) {
+      if (fact.kind == kind || (fact.kind == Fact::Kind::at_least_abs && kind == Fact::Kind::at_least)) {
+        result.facts.push_back(fact);
+      }
+    }
+  }
+}
+
+bool is_zero(const AbsTensor& x) {
+  const Range hull = x.hull();
+  return hull.is_point() && hull.lo == 0;
+}
+
+// max(x, 0) is the positive part of x.
+void positive_form(RangeCall& call, AbsTensor& result) {
+  if (call.input_count() != 2 || !call.settings().affine) return;
+  for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
+    const AbsTensor& x = call.in(i);
+    if (!is_zero(call.in(1 - i)) || x.cells.size() != result.cells.size() || x.sizes != result.sizes) continue;
+    result.forms.resize(x.cells.size());
+    for (std::size_t k = 0; k < x.cells.size(); ++k) {
+      const Form own = !x.forms.empty()        ? x.forms[k]
+                       : x.first_symbol >= 0 ? symbol_form(x.first_symbol + static_cast<Sym>(k))
+                                             : Form{};
+      result.forms[k] = positive_part(own, call.symbols());
+    }
+    return;
+  }
+}
+
+}  // namespace
+
+void range_max(RangeCall& call) {
+  if (call.input_count() == 1) return call.same(0, 0);
+  AbsTensor result = folded(call, [](const Range& a, const Range& b) { return maximum(a, b); });
+  order_facts(call, Fact::Kind::at_least, result);
+  constexpr std::size_t kMaxOperands = 16;
+  const auto total = call.input_count();
+  for (std::size_t i = 0; total <= kMaxOperands && result.ranked && i < total; ++i) {
+    Fact fact{.kind = Fact::Kind::max_operand, .source = call.in(i).identity, .axes = static_cast<std::uint32_t>(i)};
+    if (is_zero(call.in(i))) fact.source = {};
+    fact.total = static_cast<int>(total);
+    result.facts.push_back(fact);
+  }
+  positive_form(call, result);
+  call.out(0, std::move(result));
+}
+
+void range_min(RangeCall& call) {
+  if (call.input_count() == 1) return call.same(0, 0);
+  AbsTensor result = folded(call, [](const Range& a, const Range& b) { return minimum(a, b); });
+  order_facts(call, Fact::Kind::at_most, result);
+  call.out(0, std::move(result));
+}
+
+void range_sum(RangeCall& call) {
+  if (call.input_count() == 1) return call.same(0, 0);
+  if (call.input_count() == 2) return range_add(call);
+  const DType dtype = call.out_dtype(0);
+  AbsTensor result;
+  for (const DType accumulator : call.accumulators(dtype)) {
+    AbsTensor sum = folded(call, [&](const Range& a, const Range& b) { return add(accumulator, a, b); });
+    for (Range& cell : sum.cells) {
+      const Range flags = cell;
+      if (cell.has_finite()) cell = from_bounds(dtype, cell.lo, cell.hi);
+      cell.nan |= flags.nan;
+      cell.pinf |= flags.pinf;
+      cell.ninf |= flags.ninf;
+    }
+    sum.dtype = dtype;
+    result = result.dtype == DType::undefined ? sum : join(result, sum, call.max_cells());
+  }
+  // Another order of adding rounds differently: a unit or so per operand.
+  for (Range& cell : result.cells) {
+    if (!cell.has_finite()) continue;
+    const Range wide = from_bounds(dtype, cell.lo, cell.hi, static_cast<int>(call.input_count()));
+    cell.lo = wide.lo;
+    cell.hi = wide.hi;
+  }
+  call.out(0, std::move(result));
+}
+
+void range_mean(RangeCall& call) {
+  range_sum(call);
+  if (call.input_count() == 1 || !call.has_output(0)) return;
+  const DType dtype = call.out_dtype(0);
+  const auto count = static_cast<double>(call.input_count());
+  AbsTensor result = call.outs()[0];
+  result.facts.clear();
+  result.forms.clear();
+  for (Range& cell : result.cells) {
+    const Range mean = divide(dtype, cell, point(count));
+    cell = mean.has_finite() ? from_bounds(dtype, mean.lo, mean.hi, 1) : mean;
+    cell.nan |= mean.nan;
+    cell.pinf |= mean.pinf;
+    cell.ninf |= mean.ninf;
+  }
+  call.out(0, std::move(result));
+}
+
+}  // namespace finity

@@ -1,0 +1,165 @@
+#include "report/words.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+
+#include "tensor/float_formats.h"
+
+namespace finity {
+
+namespace {
+
+double rounded(double number, DType dtype) { return is_float(dtype) ? round_to(dtype, number) : number; }
+
+std::string formatted(const char* format, int precision, double number) {
+  std::array<char, 40> text{};
+  std::snprintf(text.data(), text.size(), format, precision, number);
+  return text.data();
+}
+
+}  // namespace
+
+std::string number_text(double number, DType dtype) {
+  if (number == 0) return "0";  // no minus sign
+  if (std::isnan(number)) return "NaN";
+  if (std::isinf(number)) return number > 0 ? "+Inf" : "-Inf";
+  constexpr double kPlainBelow = 1e7;
+  if (number == std::trunc(number) && std::fabs(number) < kPlainBelow) return formatted("%.*f", 0, number);
+  for (int digits = 1; digits < 17; ++digits) {
+    std::string text = formatted("%.*g", digits, number);
+    if (rounded(std::strtod(text.c_str(), nullptr), dtype) == number) return text;
+  }
+  return formatted("%.*g", 17, number);
+}
+
+std::string range_text(const Range& range, DType dtype) {
+  std::string text;
+  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : " or ") + part; };
+  if (range.has_finite()) {
+    if (range.lo == range.hi) add(number_text(range.lo, dtype));
+    else if (is_float(dtype) && range.lo == lowest_finite(dtype) && range.hi == max_finite(dtype))
+      add("any finite " + std::string(name(dtype)));
+    else add("[" + number_text(range.lo, dtype) + ", " + number_text(range.hi, dtype) + "]");
+    if (range.nonzero) text += " without 0";
+  }
+  if (range.pinf) add("+Inf");
+  if (range.ninf) add("-Inf");
+  if (range.nan) add("NaN");
+  return text.empty() ? "nothing" : text;
+}
+
+std::string unsafe_text(const UnsafeSet& set, DType dtype) {
+  std::string text;
+  for (const auto& [lo, hi] : set) {
+    text += text.empty() ? "" : " or ";
+    if (lo == hi) text += number_text(lo, dtype);
+    else if (lo == -kInf) text += "<= " + number_text(hi, dtype);
+    else if (hi == kInf) text += ">= " + number_text(lo, dtype);
+    else text += number_text(lo, dtype) + " to " + number_text(hi, dtype);
+  }
+  return text;
+}
+
+std::string with_commas(std::size_t number) {
+  std::string digits = std::to_string(number);
+  for (std::size_t at = digits.size(); at > 3;) digits.insert(at -= 3, ",");
+  return digits;
+}
+
+std::string counted(std::size_t number, std::string_view noun) {
+  return with_commas(number) + " " + std::string(noun) + (number == 1 ? "" : "s");
+}
+
+std::string printable(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '\n') result += "\\n";
+    else result += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+  }
+  return result;
+}
+
+std::string rule_title(const Rule& rule) { return std::string(rule.code) + " " + std::string(rule.slug); }
+
+std::string what_happens(const Alarm& alarm) {
+  const bool constant = alarm.place.op.empty();
+  const bool single = alarm.seen.is_point() || !alarm.seen.has_finite();
+  std::string text = constant ? "" : alarm.operand < 0 ? "result " : "operand ";
+  text += "'" + alarm.tensor + "'";
+  if (!alarm.type.empty()) text += " (" + alarm.type + ")";
+  text += constant ? " holds " : alarm.seen.is_point() ? " is " : single ? " may be " : " may be in ";
+  text += range_text(alarm.seen, alarm.dtype);
+  if (!alarm.unsafe.empty()) text += "; unsafe: " + alarm.unsafe;
+  if (alarm.certain && !constant) text += "; it fails whenever the node runs";
+  return printable(text);
+}
+
+std::string message(const Alarm& alarm) {
+  std::string text = std::string(name(alarm.verdict)) + " at " + alarm.place.title + ": " +
+                     std::string(alarm.rule->summary) + "; " + what_happens(alarm);
+  if (!alarm.reason.empty()) text += "; unknown because " + alarm.reason;
+  if (!alarm.made_by.empty()) text += "; made by " + alarm.made_by;
+  return printable(text + ". Fix: " + std::string(alarm.rule->fix) + ".");
+}
+
+std::string coverage_line(const Report& report) {
+  const Counts& counts = report.counts;
+  std::string text = with_commas(counts.modelled) + " of " + counted(counts.nodes, "node") + " modelled; " +
+                     counted(counts.sites, "site") + ": " + with_commas(counts.proved) + " proved";
+  const auto add = [&](std::size_t number, std::string_view what) {
+    if (number > 0) text += ", " + with_commas(number) + " " + std::string(what);
+  };
+  add(counts.confirmed, "confirmed");
+  add(counts.possible, "possible");
+  add(counts.unknown, "unknown");
+  if (counts.accepted > 0) text += " (" + with_commas(counts.accepted) + " accepted)";
+  if (!report.complete) text += "; stopped at a limit";
+  return text;
+}
+
+std::string source_text(const Place& place) {
+  return place.source_line > 0 ? printable(place.source_file) + ":" + std::to_string(place.source_line) : "";
+}
+
+namespace {
+
+// The alarm that counts and explains this one, itself when there is none.
+std::size_t head_of(const Report& report, std::size_t index) {
+  std::size_t head = index;
+  // A chain of roots only goes back, so it ends.
+  for (int root = report.alarms[index].root; root >= 0 && static_cast<std::size_t>(root) < report.alarms.size();) {
+    const Alarm& alarm = report.alarms[static_cast<std::size_t>(root)];
+    if (alarm.counts()) head = static_cast<std::size_t>(root);
+    if (alarm.root >= root) break;
+    root = alarm.root;
+  }
+  return head;
+}
+
+int urgency(const Alarm& alarm) {
+  if (alarm.verdict == Verdict::confirmed) return 0;
+  if (alarm.verdict == Verdict::unknown) return 3;
+  return alarm.certain ? 1 : 2;
+}
+
+}  // namespace
+
+std::vector<AlarmGroup> group(const Report& report) {
+  std::map<std::size_t, AlarmGroup> groups;
+  for (std::size_t i = 0; i < report.alarms.size(); ++i) {
+    if (!report.alarms[i].counts()) continue;
+    const std::size_t head = head_of(report, i);
+    groups[head].head = &report.alarms[head];
+    if (head != i) groups[head].downstream.push_back(&report.alarms[i]);
+  }
+  std::vector<AlarmGroup> result;
+  for (auto& [index, entry] : groups) result.push_back(std::move(entry));
+  std::ranges::stable_sort(result, {}, [](const AlarmGroup& entry) { return urgency(*entry.head); });
+  return result;
+}
+
+}  // namespace finity

@@ -1,0 +1,43 @@
+// How reports say things: numbers, ranges, unsafe sets, and which alarms belong together.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/report.h"
+
+namespace finity {
+
+// Fewest digits that read back as the same number of the dtype.
+std::string number_text(double number, DType dtype);
+// "[0, 1]", "any finite float32 or NaN", "nothing".
+std::string range_text(const Range& range, DType dtype);
+// "<= 0", "0", "<= -1.0000001 or >= 1.0000001".
+std::string unsafe_text(const UnsafeSet& set, DType dtype);
+std::string with_commas(std::size_t number);  // 11,689,512
+// "1 site", "2,000 sites"
+std::string counted(std::size_t number, std::string_view noun);
+// Names come from files: line breaks and control characters are made visible.
+std::string printable(std::string_view text);
+
+// "FN102 log-of-nonpositive"
+std::string rule_title(const Rule& rule);
+// "operand 'p' (float32[4]) may be in [0, 1]; unsafe: <= 0"
+std::string what_happens(const Alarm& alarm);
+// All of it in one line, for formats with one message per finding.
+std::string message(const Alarm& alarm);
+// "412 of 430 nodes modelled; 96 sites: 90 proved, 4 possible, 2 unknown"
+std::string coverage_line(const Report& report);
+// "torch/model.py:12"
+std::string source_text(const Place& place);
+
+// Alarms that count, with those they explain: what is printed as one block. Confirmed and certain ones come first,
+// unknown ones last.
+struct AlarmGroup {
+  const Alarm* head = nullptr;
+  std::vector<const Alarm*> downstream = {};
+};
+std::vector<AlarmGroup> group(const Report& report);
+
+}  // namespace finity
