@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <optional>
 
 #include "ops/range_groups.h"
 #include "ops/reduce_range.h"
@@ -45,20 +46,33 @@ bool is_complex_signal(const AbsTensor& x, std::size_t rank) {
 
 }  // namespace
 
+namespace {
+
+// Elements along the transformed axis, or along the longest when it is not known.
+double axis_points(RangeCall& call, const AbsTensor& x) {
+  constexpr double kMost = 0x1p24;
+  if (!x.ranked || x.rank() < 2) return kMost;
+  std::optional<std::int64_t> known;
+  if (call.version() < 20) known = call.integer("axis", 1);
+  else if (!call.has_input(2)) known = -2;
+  else if (const auto axis = call.ints(2); axis && axis->size() == 1) known = axis->front();
+  double longest = 1;
+  for (std::size_t axis = 0; axis + 1 < x.rank(); ++axis) {
+    if (known && axis != normalize_axis(*known, x.rank())) continue;
+    longest = std::max(longest, x.sizes[axis] < 0 ? kMost : static_cast<double>(x.sizes[axis]));
+  }
+  return longest;
+}
+
+}  // namespace
+
 void range_dft(RangeCall& call) {
   const AbsTensor& x = call.in(0);
   const DType dtype = call.out_dtype(0);
   const bool inverse = call.integer("inverse") != 0;
   const bool onesided = call.integer("onesided") != 0;
-  // Elements of one transform: at most as many as there are along the axis, twice for half a spectrum.
-  double points = 0x1p24;
-  if (x.ranked && x.rank() >= 2) {
-    double longest = 1;
-    for (std::size_t axis = 0; axis + 1 < x.rank(); ++axis) {
-      longest = std::max(longest, x.sizes[axis] < 0 ? points : static_cast<double>(x.sizes[axis]));
-    }
-    points = longest * (inverse && onesided ? 2 : 1);
-  }
+  // Half a spectrum stands for the whole.
+  const double points = axis_points(call, x) * (inverse && onesided ? 2 : 1);
   // Zeros that pad the signal add nothing, but may shorten it: the divisor is the number of points.
   const double length = points_of(call, 1, points);
   const bool shorter = length < points;
@@ -96,7 +110,7 @@ void range_window(RangeCall& call, double least) {
   const Range size = call.hull(0);
   const bool single = call.integer("periodic") == 0 && size.contains(1);
   Range result = is_float(dtype) ? from_bounds(dtype, least, 1, 1) : Range{.lo = 0, .hi = 1, .integer = true};
-  result.hi = std::min(result.hi, 1 + 8 * unit_roundoff(dtype));
+  if (least == 0) result.lo = 0;  // 1 - cos(x) is never less
   if (single) result = is_float(dtype) ? join(result, {.nan = true}) : any_finite(dtype);
   call.out(0, result);
 }
