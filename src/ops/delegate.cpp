@@ -27,6 +27,25 @@ std::vector<Datum> run(EvalCall& call, const Node& node, const std::vector<Datum
   return std::move(inner.outs());
 }
 
+// Hazards that the other op's entry lists, which the engine does not look at here. The operands are restricted to
+// what is left of them.
+void check_hazards(RangeCall& call, const OpDef& op, std::vector<AbsTensor>& operands, bool own_operands) {
+  for (const Hazard& hazard : op.hazards) {
+    if (hazard.operand >= operands.size()) continue;
+    AbsTensor& operand = operands[hazard.operand];
+    const UnsafeSet unsafe = hazard.unsafe(operand.dtype);
+    bool possible = false;
+    for (Range& cell : operand.cells) {
+      if (!meets(cell, unsafe)) continue;
+      possible = true;
+      cell = without(cell, unsafe, operand.dtype);
+    }
+    const Range seen = operand.hull();
+    call.site(hazard.rule, own_operands ? static_cast<int>(hazard.operand) : -1, seen, possible);
+    if (possible) operand.exact.reset();
+  }
+}
+
 }  // namespace
 
 std::vector<Datum> eval_as(EvalCall& call, const OtherOp& other) {
@@ -60,6 +79,54 @@ void infer_as(InferCall& call, const OtherOp& other) {
   node.op->infer(inner);
   call.outs() = std::move(inner.outs());
   call.out_values() = std::move(inner.out_values());
+}
+
+void range_as(RangeCall& call, const OtherOp& other) {
+  const Node node = node_as(call.node(), other);
+  if (node.op->range == nullptr) return;
+  std::vector<AbsTensor> ranges(call.input_count());
+  std::vector<RangeCall::Operand> operands(call.input_count());
+  for (std::size_t i = 0; i < call.input_count(); ++i) {
+    if (call.has_range(i)) ranges[i] = call.in(i);
+  }
+  check_hazards(call, *node.op, ranges, true);
+  for (std::size_t i = 0; i < call.input_count(); ++i) {
+    if (!call.has_range(i)) continue;
+    operands[i] = call.operand(i);
+    if (!ranges[i].exact && call.in(i).exact) operands[i].value = nullptr;
+    operands[i].range = &ranges[i];
+  }
+  std::vector<const Type*> types;
+  for (std::size_t i = 0; i < call.output_count(); ++i) types.push_back(&call.out_type(i));
+  RangeCall inner(call.graph(), node, std::move(operands), std::move(types), call.settings(), call.symbols(), nullptr);
+  node.op->range(inner);
+  for (const Site& site : inner.sites()) call.site(site.rule, site.operand, site.seen, site.possible, site.certain);
+  call.outs() = std::move(inner.outs());
+  call.given() = std::move(inner.given());
+}
+
+AbsTensor range_other(RangeCall& call, const OtherOp& other, Attrs attrs, const std::vector<AbsTensor>& inputs,
+                      const Type& result) {
+  Node node = node_as(Node{}, other);
+  node.attrs = std::move(attrs);
+  node.outputs = {ValueId{0}};
+  node.inputs.assign(inputs.size(), ValueId{0});
+  if (node.op->range == nullptr) return uniform(result, top(result.dtype));
+  std::vector<AbsTensor> ranges = inputs;
+  check_hazards(call, *node.op, ranges, false);
+  std::vector<Type> types;
+  for (const AbsTensor& range : ranges) {
+    Type type = Type::tensor(range.dtype);
+    type.ranked = range.ranked;
+    for (const std::int64_t size : range.sizes) type.shape.push_back(size >= 0 ? Dim::of(size) : Dim{});
+    types.push_back(std::move(type));
+  }
+  std::vector<RangeCall::Operand> operands(inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) operands[i] = {&ranges[i], &types[i], nullptr, nullptr};
+  RangeCall inner(call.graph(), node, std::move(operands), {&result}, call.settings(), call.symbols(), nullptr);
+  node.op->range(inner);
+  for (const Site& site : inner.sites()) call.site(site.rule, -1, site.seen, site.possible, site.certain);
+  return inner.given()[0] ? std::move(inner.outs()[0]) : uniform(result, top(result.dtype));
 }
 
 }  // namespace finity

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ops/call.h"
+#include "ops/range_call.h"
 
 namespace finity {
 
@@ -22,5 +23,11 @@ void infer_as(InferCall& call, const OtherOp& other);
 // The other op on operands of its own; an absent datum is an omitted one.
 std::vector<Datum> eval_other(EvalCall& call, const OtherOp& other, Attrs attrs, const std::vector<Datum>& inputs,
                               std::size_t outputs = 1);
+
+// The other op's range rule on the node's own operands; its results become the node's.
+void range_as(RangeCall& call, const OtherOp& other);
+// The other op's first result for operands of its own; hazards are recorded as sites of this node's result.
+AbsTensor range_other(RangeCall& call, const OtherOp& other, Attrs attrs, const std::vector<AbsTensor>& inputs,
+                      const Type& result);
 
 }  // namespace finity

@@ -59,6 +59,8 @@ class RangeCall : public Call {
   DType in_dtype(std::size_t i) const { return in(i).dtype; }
   DType out_dtype(std::size_t i) const { return out_types_[i]->dtype; }
   bool has_range(std::size_t i) const { return i < in_.size() && in_[i].range != nullptr; }
+  // As the engine gave it: for scans of weights without a copy, and to hand operands on to another op's rule.
+  const Operand& operand(std::size_t i) const { return in_[i]; }
   // All elements of the operand, loading a constant of at most `limit` elements; null when unknown.
   const Tensor* value(std::size_t i, std::int64_t limit = std::int64_t{1} << 28);
   std::optional<std::vector<std::int64_t>> ints(std::size_t i);
