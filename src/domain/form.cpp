@@ -12,20 +12,24 @@ Sym Symbols::fresh(const Range& range) {
   return static_cast<Sym>(infos_.size() - 1);
 }
 
+Sym Symbols::root(Sym symbol) const {
+  const Sym from = infos_[static_cast<std::size_t>(symbol)].root;
+  return from >= 0 ? from : symbol;
+}
+
 Sym Symbols::moved(Sym symbol, const std::string& movement) {
   if (movement.empty()) return symbol;
   // The positive part moves along: relu(x) moved is the positive part of x moved.
   if (relu_of(symbol) >= 0) return relu(moved(relu_of(symbol), movement));
-  const Info& info = infos_[static_cast<std::size_t>(symbol)];
-  const Sym root = info.root >= 0 ? info.root : symbol;
-  const std::string chain = composed(info.chain, movement);
-  if (chain.empty()) return root;
-  const auto [found, added] = derived_.try_emplace(std::to_string(root) + '|' + chain, -1);
+  const Sym from = root(symbol);
+  const std::string steps = composed(chain(symbol), movement);
+  if (steps.empty()) return from;
+  const auto [found, added] = derived_.try_emplace(std::to_string(from) + '|' + steps, -1);
   if (added) {
     const Range same = range(symbol);
     found->second = fresh(same);
-    infos_.back().root = root;
-    infos_.back().chain = chain;
+    infos_.back().root = from;
+    infos_.back().chain = steps;
   }
   return found->second;
 }

@@ -42,6 +42,9 @@ class Symbols {
   Sym relu(Sym symbol);
   // The symbol that `symbol` is the positive part of, or -1.
   Sym relu_of(Sym symbol) const { return infos_[static_cast<std::size_t>(symbol)].relu_of; }
+  // The symbol that `symbol` was moved from, and the chain of steps; itself and "" when it was not moved.
+  Sym root(Sym symbol) const;
+  const std::string& chain(Sym symbol) const { return infos_[static_cast<std::size_t>(symbol)].chain; }
   std::size_t size() const { return infos_.size(); }
 
  private:

@@ -124,31 +124,35 @@ AbsTensor few_runs(const AbsTensor& x, const Group& group) {
   }
 }
 
+// The parts of a run along one axis: every position on its own when inner axes are cut, else whole blocks.
+void split_run(const AbsTensor& x, std::size_t axis, std::int64_t inner, bool cut_below, const Run& run,
+               std::vector<Run>& parts) {
+  std::int64_t begin = run.begin;
+  for (std::size_t block = 0; block < x.blocks(axis); ++block) {
+    const std::int64_t length = x.block_length(axis, block);
+    const std::int64_t pieces = cut_below ? length : 1;
+    for (std::int64_t piece = 0; piece < pieces; ++piece) {
+      Run part{begin, begin + length / pieces * inner, run.place};
+      part.place.push_back(block);
+      begin = part.end;
+      parts.push_back(std::move(part));
+    }
+  }
+}
+
 std::vector<Run> runs_of(const AbsTensor& x, const Group& group) {
-  std::int64_t total = 1;
-  for (std::size_t axis = group.first; axis < group.last; ++axis) total *= x.sizes[axis];
-  std::vector<Run> runs = {{0, total, {}}};
-  std::int64_t inner = total;
+  std::int64_t inner = 1;
+  for (std::size_t axis = group.first; axis < group.last; ++axis) inner *= x.sizes[axis];
+  std::vector<Run> runs = {{0, inner, {}}};
   for (std::size_t axis = group.first; axis < group.last; ++axis) {
     inner /= x.sizes[axis];
-    const bool cut_below = cut_between(x, axis + 1, group.last);
-    std::vector<Run> next;
-    for (const Run& run : runs) {
-      // Every position of the axis on its own when inner axes are cut, else whole blocks.
-      std::int64_t begin = run.begin;
-      for (std::size_t block = 0; block < x.blocks(axis); ++block) {
-        const std::int64_t length = x.blocks(axis) == 1 ? x.sizes[axis] : x.block_length(axis, block);
-        const std::int64_t pieces = cut_below ? length : 1;
-        for (std::int64_t piece = 0; piece < pieces; ++piece) {
-          const std::int64_t size = (cut_below ? 1 : length) * inner;
-          Run part{begin, begin + size, run.place};
-          part.place.push_back(block);
-          begin += size;
-          next.push_back(std::move(part));
-        }
-      }
+    if (!cut_between(x, axis, group.last)) {
+      for (Run& run : runs) run.place.push_back(0);
+      continue;
     }
-    runs = std::move(next);
+    std::vector<Run> parts;
+    for (const Run& run : runs) split_run(x, axis, inner, cut_between(x, axis + 1, group.last), run, parts);
+    runs = std::move(parts);
   }
   return runs;
 }

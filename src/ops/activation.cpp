@@ -1,11 +1,14 @@
 // Activation functions: computed in double from the formula of the specification and rounded once. Forms that
 // cancel or overflow are replaced by equal ones that do not.
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
+#include "ops/activation_rules.h"
 #include "ops/elementwise.h"
 #include "ops/extremes.h"
 #include "ops/families.h"
+#include "ops/function_range.h"
 
 namespace finity {
 
@@ -53,10 +56,16 @@ void eval_celu(EvalCall& call) {
 }
 
 // The defaults got more digits in opset 6; attributes are float32.
+double selu_alpha(const Call& call) {
+  return call.real("alpha", static_cast<double>(call.version() >= 6 ? 1.67326319217681884765625F : 1.6732F));
+}
+double selu_gamma(const Call& call) {
+  return call.real("gamma", static_cast<double>(call.version() >= 6 ? 1.05070102214813232421875F : 1.0507F));
+}
+
 void eval_selu(EvalCall& call) {
-  const bool precise = call.version() >= 6;
-  const double alpha = call.real("alpha", static_cast<double>(precise ? 1.67326319217681884765625F : 1.6732F));
-  const double gamma = call.real("gamma", static_cast<double>(precise ? 1.05070102214813232421875F : 1.0507F));
+  const double alpha = selu_alpha(call);
+  const double gamma = selu_gamma(call);
   eval_float(call, [=](double x) { return gamma * (x > 0 ? x : alpha * std::expm1(x)); });
 }
 
@@ -149,6 +158,95 @@ void eval_prelu(EvalCall& call) {
   call.out(0, map_binary(x, slope, x.dtype(), Leaky{}));
 }
 
+// ---- ranges ----------------------------------------------------------------
+
+// An op that rises for nonnegative attributes only carries the facts of rows for those.
+Monotone rises_if(bool condition) { return condition ? Monotone::increasing : Monotone::no; }
+
+void range_relu(RangeCall& call) {
+  const AbsTensor& x = call.in(0);
+  const auto nowhere_negative = [](const Range& r) { return !r.may_be_negative() && !r.nan; };
+  if (std::ranges::all_of(x.cells, nowhere_negative)) return call.same(0, 0);
+  const auto of_range = [&](const Range& r) { return relu_of(x.dtype, r); };
+  AbsTensor result = map_cells(x, x.dtype, of_range);
+  result.facts = mapped_facts(x.facts, Monotone::increasing, of_range);
+  std::ranges::copy(positive_part_facts(x), std::back_inserter(result.facts));
+  if (is_float(x.dtype) && call.settings().affine) {
+    result.forms = mapped_forms(x, [&](const Form& form, std::size_t cell) {
+      if (nowhere_negative(x.cells[cell])) return form;
+      return x.cells[cell].hi <= 0 ? constant_form(0) : positive_part(form, call.symbols());
+    });
+  }
+  call.out(0, std::move(result));
+}
+
+void range_leaky_relu(RangeCall& call) {
+  const double alpha = call.real("alpha");
+  range_mapped(call, rises_if(alpha >= 0),
+               [&](const Range& x, DType dtype) { return leaky_relu_of(dtype, x, attribute_range(dtype, alpha)); });
+}
+
+void range_thresholded_relu(RangeCall& call) {
+  const double alpha = call.real("alpha");
+  range_mapped(call, rises_if(alpha >= 0),
+               [&](const Range& x, DType dtype) { return thresholded_relu_of(dtype, x, alpha); });
+}
+
+void range_elu(RangeCall& call) {
+  const double alpha = call.real("alpha");
+  range_mapped(call, rises_if(alpha >= 0),
+               [&](const Range& x, DType dtype) { return elu_of(dtype, x, alpha, call.settings().library_ulps); });
+}
+
+void range_celu(RangeCall& call) {
+  const double alpha = call.real("alpha");
+  range_mapped(call, rises_if(alpha > 0),
+               [&](const Range& x, DType dtype) { return celu_of(dtype, x, alpha, call.settings().library_ulps); });
+}
+
+void range_selu(RangeCall& call) {
+  const double alpha = selu_alpha(call);
+  const double gamma = selu_gamma(call);
+  range_mapped(call, rises_if(alpha >= 0 && gamma >= 0), [&](const Range& x, DType dtype) {
+    return selu_of(dtype, x, alpha, gamma, call.settings().library_ulps);
+  });
+}
+
+void range_hard_sigmoid(RangeCall& call) {
+  const double alpha = call.real("alpha");
+  const double beta = call.real("beta");
+  range_mapped(call, rises_if(alpha >= 0),
+               [&](const Range& x, DType dtype) { return hard_sigmoid_of(dtype, x, alpha, beta); });
+}
+
+void range_gelu(RangeCall& call) {
+  const auto f = call.text("approximate") == "tanh" ? gelu_by_tanh_of : gelu_of;
+  range_mapped(call, Monotone::no,
+               [&](const Range& x, DType dtype) { return f(dtype, x, call.settings().library_ulps); });
+}
+
+void range_swiglu(RangeCall& call) {
+  const double alpha = call.real("alpha");
+  range_binary(call, [&](const Range& a, const Range& b, DType dtype) {
+    return multiply(dtype, swish_of(dtype, a, alpha, call.settings().library_ulps), b);
+  });
+}
+
+void range_shrink(RangeCall& call) {
+  const double bias = call.real("bias");
+  const double limit = call.real("lambd");
+  range_mapped(call, Monotone::no, [&](const Range& x, DType dtype) { return shrink_of(dtype, x, bias, limit); });
+}
+
+void range_prelu(RangeCall& call) {
+  // One slope per channel: the grids align only in the newer opsets.
+  if (call.version() < 7) {
+    const Range slope = call.hull(1);
+    return range_unary(call, [&](const Range& x, DType dtype) { return leaky_relu_of(dtype, x, slope); });
+  }
+  range_binary(call, [](const Range& x, const Range& slope, DType dtype) { return leaky_relu_of(dtype, x, slope); });
+}
+
 const OpDef kOps[] = {
     {.name = "Relu",
      .summary = "max(0, x)",
@@ -157,26 +255,33 @@ const OpDef kOps[] = {
      .tf = "Relu",
      .freedom = "NaN stays NaN",
      .infer = infer_same_shape,
-     .eval = eval_relu},
+     .eval = eval_relu,
+     .range = range_relu,
+     .elementwise = true},
     {.name = "LeakyRelu",
      .summary = "x, times alpha below zero",
      .signature = kFloatToFloat,
      .attrs = "alpha: float = 0.01; consumed_inputs: ints",
      .tf = "LeakyRelu",
      .infer = infer_same_shape,
-     .eval = eval_leaky_relu},
+     .eval = eval_leaky_relu,
+     .range = range_leaky_relu,
+     .elementwise = true},
     {.name = "PRelu",
      .summary = "x, times a learned slope below zero",
      .signature = "(X: T, slope: T) -> (Y: T) where T: float | uint32 | uint64 | int32 | int64",
      .attrs = kConsumed,
      .infer = infer_prelu,
-     .eval = eval_prelu},
+     .eval = eval_prelu,
+     .range = range_prelu},
     {.name = "ThresholdedRelu",
      .summary = "x above alpha, else 0",
      .signature = kFloatToFloat,
      .attrs = "alpha: float = 1.0",
      .infer = infer_same_shape,
-     .eval = eval_thresholded_relu},
+     .eval = eval_thresholded_relu,
+     .range = range_thresholded_relu,
+     .elementwise = true},
     {.name = "Elu",
      .summary = "x, and alpha * (exp(x) - 1) below zero",
      .signature = kFloatToFloat,
@@ -184,7 +289,9 @@ const OpDef kOps[] = {
      .tf = "Elu",
      .freedom = "exp(x) - 1 without cancellation",
      .infer = infer_same_shape,
-     .eval = eval_elu},
+     .eval = eval_elu,
+     .range = range_elu,
+     .elementwise = true},
     {.name = "Celu",
      .since = 12,
      .summary = "max(0, x) + min(0, alpha * (exp(x / alpha) - 1))",
@@ -192,7 +299,9 @@ const OpDef kOps[] = {
      .attrs = "alpha: float = 1.0",
      .freedom = "exp(x) - 1 without cancellation; rounds once",
      .infer = infer_same_shape,
-     .eval = eval_celu},
+     .eval = eval_celu,
+     .range = range_celu,
+     .elementwise = true},
     {.name = "Selu",
      .summary = "gamma * x, and gamma * alpha * (exp(x) - 1) up to zero",
      .signature = kFloatToFloat,
@@ -200,27 +309,35 @@ const OpDef kOps[] = {
      .tf = "Selu",
      .freedom = "exp(x) - 1 without cancellation",
      .infer = infer_same_shape,
-     .eval = eval_selu},
+     .eval = eval_selu,
+     .range = range_selu,
+     .elementwise = true},
     {.name = "Sigmoid",
      .summary = "1 / (1 + exp(-x))",
      .signature = kFloatToFloat,
      .attrs = kConsumed,
      .tf = "Sigmoid",
      .infer = infer_same_shape,
-     .eval = eval_float_unary<sigmoid>},
+     .eval = eval_float_unary<sigmoid>,
+     .range = range_rising<sigmoid_of>,
+     .elementwise = true},
     {.name = "HardSigmoid",
      .summary = "alpha * x + beta limited to [0, 1]",
      .signature = kFloatToFloat,
      .attrs = "alpha: float = 0.2; beta: float = 0.5; consumed_inputs: ints",
      .infer = infer_same_shape,
-     .eval = eval_hard_sigmoid},
+     .eval = eval_hard_sigmoid,
+     .range = range_hard_sigmoid,
+     .elementwise = true},
     {.name = "HardSwish",
      .since = 14,
      .summary = "x times x / 6 + 1 / 2 limited to [0, 1]",
      .signature = kFloatToFloat,
      .freedom = "rounds once",
      .infer = infer_same_shape,
-     .eval = eval_float_unary<hard_swish>},
+     .eval = eval_float_unary<hard_swish>,
+     .range = range_elementwise<hard_swish_of>,
+     .elementwise = true},
     {.name = "Swish",
      .since = 24,
      .summary = "x * sigmoid(alpha * x)",
@@ -228,7 +345,9 @@ const OpDef kOps[] = {
      .attrs = "alpha: float = 1.0",
      .freedom = "rounds once",
      .infer = infer_same_shape,
-     .eval = eval_swish},
+     .eval = eval_swish,
+     .range = range_swish,
+     .elementwise = true},
     {.name = "SwiGLU",
      .since = 28,
      .summary = "swish of a gate times a value",
@@ -236,27 +355,35 @@ const OpDef kOps[] = {
      .attrs = "alpha: float = 1.0",
      .freedom = "rounds once",
      .infer = infer_swiglu,
-     .eval = eval_swiglu},
+     .eval = eval_swiglu,
+     .range = range_swiglu,
+     .elementwise = true},
     {.name = "Softplus",
      .summary = "log(1 + exp(x))",
      .signature = kFloatToFloat,
      .tf = "Softplus",
      .freedom = "does not overflow: max(x, 0) + log1p(exp(-|x|))",
      .infer = infer_same_shape,
-     .eval = eval_float_unary<softplus>},
+     .eval = eval_float_unary<softplus>,
+     .range = range_rising<softplus_of>,
+     .elementwise = true},
     {.name = "Softsign",
      .summary = "x / (1 + |x|)",
      .signature = kFloatToFloat,
      .tf = "Softsign",
      .infer = infer_same_shape,
-     .eval = eval_float_unary<softsign>},
+     .eval = eval_float_unary<softsign>,
+     .range = range_rising<softsign_of>,
+     .elementwise = true},
     {.name = "Mish",
      .since = 18,
      .summary = "x * tanh(softplus(x))",
      .signature = kFloatToFloat,
      .freedom = "rounds once",
      .infer = infer_same_shape,
-     .eval = eval_float_unary<mish>},
+     .eval = eval_float_unary<mish>,
+     .range = range_elementwise<mish_of>,
+     .elementwise = true},
     {.name = "Gelu",
      .since = 20,
      .summary = "x times the normal distribution function of x",
@@ -264,7 +391,9 @@ const OpDef kOps[] = {
      .attrs = "approximate: string = none {none, tanh}",
      .freedom = "rounds once; 1 + erf(x) as erfc(-x), which keeps the tail below zero",
      .infer = infer_same_shape,
-     .eval = eval_gelu},
+     .eval = eval_gelu,
+     .range = range_gelu,
+     .elementwise = true},
     {.name = "Shrink",
      .since = 9,
      .summary = "x moved towards zero by bias beyond lambd, else 0",
@@ -272,7 +401,9 @@ const OpDef kOps[] = {
      .attrs = "bias: float = 0.0; lambd: float = 0.5",
      .freedom = "integers are computed in float64 and truncated",
      .infer = infer_same_shape,
-     .eval = eval_shrink},
+     .eval = eval_shrink,
+     .range = range_shrink,
+     .elementwise = true},
 };
 
 }  // namespace

@@ -68,6 +68,8 @@ void eval_cast(EvalCall& call) { call.out(0, cast(call.in(0), target(call), opti
 
 void eval_cast_like(EvalCall& call) { call.out(0, cast(call.in(0), call.in(1).dtype(), options_of(call))); }
 
+void range_cast_op(RangeCall& call) { range_cast(call, call.out_dtype(0), options_of(call)); }
+
 // ---- BitCast ---------------------------------------------------------------
 
 void require_same_width(DType from, DType to) {
@@ -106,6 +108,12 @@ void eval_bit_cast(EvalCall& call) {
   call.out(0, std::move(result));
 }
 
+// Bits say nothing about bounds, except that the same dtype is the same number.
+void range_bit_cast(RangeCall& call) {
+  if (call.in_dtype(0) == call.out_dtype(0)) return call.same(0, 0);
+  call.top(0);
+}
+
 const OpDef kOps[] = {
     {.name = "Cast",
      .summary = "elements converted to another dtype",
@@ -118,7 +126,10 @@ const OpDef kOps[] = {
          "a float outside an integer dtype saturates at 64 bits and wraps, NaN gives 0; a negative number is NaN "
          "in float8e8m0; floats are written with the fewest digits that read back, bools as 1 and 0",
      .infer = infer_cast,
-     .eval = eval_cast},
+     .eval = eval_cast,
+     .range = range_cast_op,
+     .overflow = "FN206",
+     .elementwise = true},
     {.name = "CastLike",
      .since = 15,
      .summary = "elements converted to the dtype of another tensor",
@@ -127,7 +138,9 @@ const OpDef kOps[] = {
      .attrs = kCastAttrs,
      .freedom = "as Cast",
      .infer = infer_cast_like,
-     .eval = eval_cast_like},
+     .eval = eval_cast_like,
+     .range = range_cast_op,
+     .overflow = "FN206"},
     {.name = "BitCast",
      .since = 26,
      .summary = "the same bits read as another dtype of the same width",
@@ -136,7 +149,9 @@ const OpDef kOps[] = {
      .tf = "Bitcast",
      .freedom = "any bits but zero are true as a bool",
      .infer = infer_bit_cast,
-     .eval = eval_bit_cast},
+     .eval = eval_bit_cast,
+     .range = range_bit_cast,
+     .elementwise = true},
 };
 
 }  // namespace

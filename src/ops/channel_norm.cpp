@@ -6,6 +6,7 @@
 
 #include "ops/accumulate.h"
 #include "ops/families.h"
+#include "ops/norm_range.h"
 #include "ops/reduction.h"
 #include "ops/rules.h"
 #include "tensor/convert.h"
@@ -318,14 +319,16 @@ const OpDef kOps[] = {
      .freedom = "computes in float32 (float64 when an operand is) and rounds once; before opset 14 it trains when "
                 "statistics are asked for; variance in two passes",
      .infer = infer_batch_norm,
-     .eval = eval_batch_norm},
+     .eval = eval_batch_norm,
+     .range = range_batch_norm},
     {.name = "InstanceNormalization",
      .summary = "(x - mean) / sqrt(variance + epsilon) * scale + bias with the moments of each instance and channel",
      .signature = "(input: T, scale: T, B: T) -> (output: T) where T: float",
      .attrs = "epsilon: float = 1e-05; consumed_inputs: ints",
      .freedom = "computes in float32 (float64 for float64) and rounds once; variance in two passes",
      .infer = infer_instance_norm,
-     .eval = eval_instance_norm},
+     .eval = eval_instance_norm,
+     .range = range_instance_norm},
     {.name = "MeanVarianceNormalization",
      .since = 9,
      .summary = "(x - mean) / (standard deviation + 1e-9) over axes, by default all but the channel's",
@@ -333,14 +336,16 @@ const OpDef kOps[] = {
      .attrs = "axes: ints",
      .freedom = "computes in float32 (float64 for float64) and rounds once; variance in two passes, never negative",
      .infer = infer_mean_variance_norm,
-     .eval = eval_mean_variance_norm},
+     .eval = eval_mean_variance_norm,
+     .range = range_mean_variance_norm},
     {.name = "LpNormalization",
      .summary = "x divided by its L1 or L2 norm along an axis; 0 where the norm is 0",
      .signature = "(input: T) -> (output: T) where T: float",
      .attrs = "axis: int = -1; p: int = 2",
      .freedom = "sums pairwise in float32 (float64 for float64) and rounds once",
      .infer = infer_lp_norm,
-     .eval = eval_lp_norm},
+     .eval = eval_lp_norm,
+     .range = range_lp_norm},
     {.name = "LRN",
      .summary = "x / (bias + alpha / size * sum of squares over neighbouring channels) ^ beta",
      .signature = kFloatToFloat,
@@ -348,7 +353,8 @@ const OpDef kOps[] = {
      .tf = "LRN",
      .freedom = "the sum is taken in float32 (float64 for float64), the rest in float64",
      .infer = infer_local_response_norm,
-     .eval = eval_local_response_norm},
+     .eval = eval_local_response_norm,
+     .range = range_local_response_norm},
 };
 
 }  // namespace

@@ -1,10 +1,14 @@
 // Losses over class labels. Scores are [N, C, d1, ..., dk], labels [N, d1, ..., dk].
+#include <algorithm>
 #include <optional>
 
 #include "ops/accumulate.h"
 #include "ops/families.h"
+#include "ops/range_groups.h"
+#include "ops/reduce_range.h"
 #include "ops/rules.h"
 #include "ops/softmax.h"
+#include "ops/softmax_range.h"
 #include "tensor/convert.h"
 
 namespace finity {
@@ -116,6 +120,124 @@ void infer_loss(InferCall& call) {
   call.set_shape(0, std::move(sizes));
 }
 
+// ---- ranges ----------------------------------------------------------------
+
+struct LossTerms {
+  Range scores = {};                       // log-probabilities
+  Range weights = {};                      // of labels that count
+  bool may_ignore = false;                 // labels may count for nothing
+  double least_weight = 1;                 // of those that are not zero
+  double least = 1, most = kManyElements;  // labels
+};
+
+// Smallest weight above zero, where weights are not negative.
+double least_weight(RangeCall& call, const Range& weights) {
+  const double smallest = min_subnormal(call.in_dtype(2));
+  if (weights.lo > 0) return weights.lo;
+  const Tensor* value = call.value(2, std::int64_t{1} << 20);
+  if (value == nullptr) return smallest;
+  double least = weights.hi;
+  for (const double weight : elements<double>(*value)) least = weight > 0 ? std::min(least, weight) : least;
+  return std::max(least, smallest);
+}
+
+LossTerms loss_terms(RangeCall& call, const AbsTensor& log_probs) {
+  LossTerms terms;
+  terms.scores = log_probs.hull();
+  terms.weights = call.has_range(2) ? call.hull(2) : point(1);
+  if (call.has_range(2)) terms.least_weight = least_weight(call, terms.weights);
+  if (call.has_attr("ignore_index")) {
+    terms.may_ignore = call.hull(1).contains(static_cast<double>(call.integer("ignore_index")));
+  }
+  const AbsTensor& labels = call.in(1);
+  constexpr std::uint32_t kAll = ~std::uint32_t{0};
+  if (labels.ranked && labels.most_count(kAll) < kManyElements) {
+    terms.least = terms.most = std::max(1.0, labels.most_count(kAll));
+  }
+  return terms;
+}
+
+Range label_loss(const LossTerms& terms, DType carrier) {
+  const Range loss = multiply(carrier, negate(carrier, terms.scores), terms.weights);
+  return terms.may_ignore ? join(loss, point(0)) : loss;
+}
+
+// A mean with weights that are not negative lies among the losses, whatever the weights are.
+Range weighted_mean(const LossTerms& terms, DType carrier) {
+  const Range losses = negate(carrier, terms.scores);
+  const double u = unit_roundoff(carrier);
+  Range result;
+  if (losses.has_finite()) {
+    const double lost = terms.most * u < 0.25 ? 2 * (terms.most + 4) * u : terms.most * sum_growth(carrier, terms.most);
+    // Products with tiny weights underflow.
+    const double underflow = min_subnormal(carrier) / terms.least_weight;
+    const double slack = lost * losses.magnitude() + underflow;
+    result = from_bounds(carrier, losses.lo - slack, losses.hi + slack);
+  }
+  const bool infinite = losses.pinf || losses.ninf;
+  result.pinf |= losses.pinf;
+  result.ninf |= losses.ninf;
+  result.nan |= losses.nan || terms.weights.nan || (losses.pinf && losses.ninf) ||
+                (infinite && terms.weights.may_be_zero()) || terms.weights.pinf;
+  return result;
+}
+
+Range mean_loss(const LossTerms& terms, DType dtype, DType carrier, Range& divisors) {
+  Range weight = terms.weights;
+  if (terms.may_ignore) weight = join(weight, point(0));
+  Range divisor = group_sum(carrier, carrier, group_of(weight, terms.least, terms.most));
+  divisors = join(divisors, divisor);
+  divisor.nonzero = divisor.lo <= 0 && divisor.hi >= 0;
+  Range result;
+  if (weight.nonnegative()) {
+    result = weighted_mean(terms, carrier);
+    // The sums must not overflow on the way.
+    const Range total = group_sum(carrier, carrier, group_of(label_loss(terms, carrier), terms.least, terms.most));
+    result.pinf |= total.pinf;
+    result.ninf |= total.ninf;
+    result.nan |= total.nan || (divisor.pinf && (total.pinf || total.ninf));
+    if (divisor.pinf) result = join(result, point(0));
+  } else {
+    const Range total = group_sum(carrier, carrier, group_of(label_loss(terms, carrier), terms.least, terms.most));
+    result = divide(carrier, total, divisor);
+  }
+  if (!result.has_finite()) return result;
+  Range rounded = from_bounds(dtype, result.lo, result.hi, 1);
+  rounded.nan |= result.nan;
+  rounded.pinf |= result.pinf;
+  rounded.ninf |= result.ninf;
+  return rounded;
+}
+
+void range_loss(RangeCall& call, const AbsTensor& log_probs) {
+  const DType dtype = call.out_dtype(0);
+  const LossTerms terms = loss_terms(call, log_probs);
+  const std::string reduction = call.text("reduction");
+  Range divisors;
+  const Range result = in_all_carriers(call, dtype, [&](DType carrier) {
+    if (reduction == "mean") return mean_loss(terms, dtype, carrier, divisors);
+    const Range loss = label_loss(terms, carrier);
+    if (reduction == "sum") return group_sum(dtype, carrier, group_of(loss, terms.least, terms.most));
+    return group_sum(dtype, carrier, group_of(loss, 1, 1));
+  });
+  // The sum of the weights must not be zero: it is where all labels are ignored.
+  if (reduction == "mean") {
+    call.site("FN306", 1, divisors, divisors.may_be_zero(), divisors.is_point() && divisors.lo == 0);
+  }
+  call.out(0, result);
+}
+
+void range_likelihood_loss(RangeCall& call) { range_loss(call, call.in(0)); }
+
+void range_cross_entropy_loss(RangeCall& call) {
+  const AbsTensor& scores = call.in(0);
+  AxisSet axes(scores.rank(), false);
+  if (axes.size() > 1) axes[1] = true;
+  const AbsTensor log_probs = log_softmax_range(call, scores, axes, 0);
+  range_loss(call, log_probs);
+  if (call.has_output(1)) call.out(1, log_probs);
+}
+
 constexpr std::string_view kLossAttrs = "ignore_index: int; reduction: string = mean {none, sum, mean}";
 
 const OpDef kOps[] = {
@@ -126,7 +248,9 @@ const OpDef kOps[] = {
      .attrs = kLossAttrs,
      .freedom = "sums pairwise in float32 (float64 for float64) and rounds once; NaN when every label is ignored",
      .infer = infer_loss,
-     .eval = eval_likelihood_loss},
+     .eval = eval_likelihood_loss,
+     .range = range_likelihood_loss,
+     .overflow = "FN205"},
     {.name = "SoftmaxCrossEntropyLoss",
      .since = 12,
      .summary = "minus the log-softmax of the labelled class, weighted, then averaged or summed",
@@ -135,7 +259,9 @@ const OpDef kOps[] = {
      .tf = "SparseSoftmaxCrossEntropyWithLogits",
      .freedom = "log-probabilities are those of LogSoftmax, rounded to the dtype before the loss is taken",
      .infer = infer_loss,
-     .eval = eval_cross_entropy_loss},
+     .eval = eval_cross_entropy_loss,
+     .range = range_cross_entropy_loss,
+     .overflow = "FN205"},
 };
 
 }  // namespace

@@ -5,10 +5,12 @@
 #include <numbers>
 
 #include "base/error.h"
+#include "ops/activation_rules.h"
 #include "ops/cast.h"
 #include "ops/delegate.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
+#include "ops/function_range.h"
 #include "ops/move.h"
 #include "ops/rules.h"
 #include "ops/softmax.h"
@@ -292,14 +294,18 @@ const OpDef kOps[] = {
      .signature = "(X: T) -> (Y: T) where T: float",
      .freedom = kOnce,
      .infer = infer_same_shape,
-     .eval = eval_float_unary<gelu>},
+     .eval = eval_float_unary<gelu>,
+     .range = range_elementwise<gelu_of>,
+     .elementwise = true},
     {.name = "FastGelu",
      .domain = kMicrosoft,
      .summary = "gelu of x + bias, approximated with tanh",
      .signature = "(X: T, bias?: T) -> (Y: T) where T: float",
      .freedom = kOnce,
      .infer = infer_same_shape,
-     .eval = eval_biased<fast_gelu>},
+     .eval = eval_biased<fast_gelu>,
+     .range = range_biased<gelu_by_tanh_of>,
+     .elementwise = true},
     {.name = "QuickGelu",
      .domain = kMicrosoft,
      .summary = "x * sigmoid(alpha * x)",
@@ -307,21 +313,26 @@ const OpDef kOps[] = {
      .attrs = "alpha: float = 1.702",
      .freedom = kOnce,
      .infer = infer_same_shape,
-     .eval = eval_quick_gelu},
+     .eval = eval_quick_gelu,
+     .range = range_swish,
+     .elementwise = true},
     {.name = "BiasGelu",
      .domain = kMicrosoft,
      .summary = "gelu of A + B, B per element of the last axis",
      .signature = "(A: T, B: T) -> (C: T) where T: float",
      .freedom = kOnce,
      .infer = infer_same_shape,
-     .eval = eval_biased<gelu>},
+     .eval = eval_biased<gelu>,
+     .range = range_biased<gelu_of>,
+     .elementwise = true},
     {.name = "BiasSplitGelu",
      .domain = kMicrosoft,
      .summary = "left half times gelu of the right half of each row of X + bias",
      .signature = "(X: T, bias: T) -> (Y: T) where T: float",
      .freedom = kOnce,
      .infer = infer_split_gelu,
-     .eval = eval_split_gelu},
+     .eval = eval_split_gelu,
+     .range = range_split_gelu},
     {.name = "BiasAdd",
      .domain = kMicrosoft,
      .summary = "X + bias + skip, the bias per element of the last axis",

@@ -6,6 +6,7 @@
 #include "ops/cast.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
+#include "ops/microsoft_norm_range.h"
 #include "ops/normalize.h"
 #include "ops/rules.h"
 #include "tensor/convert.h"
@@ -277,7 +278,8 @@ const OpDef kOps[] = {
      .attrs = "epsilon: float = 1e-12",
      .freedom = kWideAndOnce,
      .infer = infer_skip_norm,
-     .eval = eval_skip_norm<Centre::mean>},
+     .eval = eval_skip_norm<Centre::mean>,
+     .range = range_skip_layer_norm},
     {.name = "SkipSimplifiedLayerNormalization",
      .domain = kMicrosoft,
      .summary = "RMS normalisation of input + skip + bias over the last axis",
@@ -286,7 +288,8 @@ const OpDef kOps[] = {
      .attrs = "epsilon: float = 1e-12",
      .freedom = kWideAndOnce,
      .infer = infer_skip_norm,
-     .eval = eval_skip_norm<Centre::zero>},
+     .eval = eval_skip_norm<Centre::zero>,
+     .range = range_skip_rms_norm},
     {.name = "EmbedLayerNormalization",
      .domain = kMicrosoft,
      .summary = "layer normalisation of the sum of word, position and segment embeddings",
@@ -296,7 +299,8 @@ const OpDef kOps[] = {
      .attrs = "epsilon: float = 1e-12; mask_index_type: int = 0",
      .freedom = kWideAndOnce,
      .infer = infer_embed,
-     .eval = eval_embed},
+     .eval = eval_embed,
+     .range = range_embed_layer_norm},
     {.name = "GroupNorm",
      .domain = kMicrosoft,
      .summary = "group normalisation of channels-last images, then perhaps SiLU",
@@ -304,7 +308,8 @@ const OpDef kOps[] = {
      .attrs = kGroupAttrs,
      .freedom = kWideAndOnce,
      .infer = infer_group_norm,
-     .eval = eval_group_norm},
+     .eval = eval_group_norm,
+     .range = range_image_group_norm},
     {.name = "SkipGroupNorm",
      .domain = kMicrosoft,
      .summary = "group normalisation of x + skip + bias, then perhaps SiLU",
@@ -312,7 +317,8 @@ const OpDef kOps[] = {
      .attrs = kGroupAttrs,
      .freedom = kWideAndOnce,
      .infer = infer_group_norm,
-     .eval = eval_skip_group_norm},
+     .eval = eval_skip_group_norm,
+     .range = range_skip_group_norm},
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Normalisations of whole rows: layer, RMS, group. See normalize.h for their two stages.
 #include "base/error.h"
 #include "ops/families.h"
+#include "ops/norm_range.h"
 #include "ops/normalize.h"
 #include "ops/rules.h"
 
@@ -115,7 +116,8 @@ const OpDef kOps[] = {
      .attrs = kRowAttrs,
      .freedom = kTwoStages,
      .infer = infer_row_norm,
-     .eval = eval_row_norm<Centre::mean>},
+     .eval = eval_row_norm<Centre::mean>,
+     .range = range_layer_norm},
     // ONNX Runtime's spelling, in the default domain, of what became RMSNormalization.
     {.name = "SimplifiedLayerNormalization",
      .summary = "x / sqrt(mean(x^2) + epsilon) over the axes from `axis` on, times scale",
@@ -123,7 +125,8 @@ const OpDef kOps[] = {
      .attrs = kRowAttrs,
      .freedom = kTwoStages,
      .infer = infer_row_norm,
-     .eval = eval_row_norm<Centre::zero>},
+     .eval = eval_row_norm<Centre::zero>,
+     .range = range_rms_norm},
     {.name = "RMSNormalization",
      .since = 23,
      .summary = "x / sqrt(mean(x^2) + epsilon) over the axes from `axis` on, times scale",
@@ -131,7 +134,8 @@ const OpDef kOps[] = {
      .attrs = kRowAttrs,
      .freedom = kTwoStages,
      .infer = infer_row_norm,
-     .eval = eval_row_norm<Centre::zero>},
+     .eval = eval_row_norm<Centre::zero>,
+     .range = range_rms_norm},
     {.name = "GroupNormalization",
      .since = 18,
      .summary = "(x - mean) / sqrt(variance + epsilon) per instance and group of channels, times scale, plus bias",
@@ -139,7 +143,8 @@ const OpDef kOps[] = {
      .attrs = "epsilon: float = 1e-05; num_groups: int; stash_type: int = 1",
      .freedom = kTwoStages,
      .infer = infer_group_norm,
-     .eval = eval_group_norm},
+     .eval = eval_group_norm,
+     .range = range_group_norm},
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "ops/accumulate.h"
 #include "ops/families.h"
+#include "ops/softmax_range.h"
 #include "tensor/convert.h"
 
 namespace finity {
@@ -117,7 +118,8 @@ const OpDef kOps[] = {
      .tf = "Softmax",
      .freedom = "shifts by the maximum; exponentials and their pairwise sum are held in float32 (float64 for float64)",
      .infer = infer_rows,
-     .eval = eval_rows<softmax>},
+     .eval = eval_rows<softmax>,
+     .range = range_softmax},
     {.name = "LogSoftmax",
      .summary = "log(softmax(x)) along an axis; before opset 13 over all axes from `axis` on",
      .signature = kRows,
@@ -125,14 +127,16 @@ const OpDef kOps[] = {
      .tf = "LogSoftmax",
      .freedom = "computes x - max - log(sum(exp(x - max))) in float32 (float64 for float64), summing pairwise",
      .infer = infer_rows,
-     .eval = eval_rows<log_softmax>},
+     .eval = eval_rows<log_softmax>,
+     .range = range_log_softmax},
     {.name = "Hardmax",
      .summary = "1 at the first maximum along an axis, else 0; before opset 13 over all axes from `axis` on",
      .signature = kRows,
      .attrs = kRowsAttrs,
      .freedom = "a NaN counts as the maximum",
      .infer = infer_rows,
-     .eval = eval_rows<hardmax>},
+     .eval = eval_rows<hardmax>,
+     .range = range_hardmax},
 };
 
 }  // namespace

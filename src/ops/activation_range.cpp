@@ -1,0 +1,299 @@
+// Ranges of activation functions; see function_range.h for what is granted to libraries.
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "ops/activation_rules.h"
+#include "ops/function_range.h"
+#include "tensor/float_formats.h"
+
+namespace finity {
+
+Range relu_of(DType dtype, const Range& x) {
+  Range range = maximum(x, point(0));
+  // Some libraries turn NaN into 0.
+  if (x.nan) range = join(range, from_bounds(dtype, 0, 0));
+  return range;
+}
+
+Range sigmoid_of(DType dtype, const Range& x, int ulps) {
+  // Rational approximations are exact to a few units of 1, not of the result: 0 already at -16.6 in float32.
+  const auto f = [](double v) {
+    const double e = std::exp(-std::abs(v));
+    return (v >= 0 ? 1.0 : e) / (1.0 + e);
+  };
+  return rising(dtype, x,
+                {.f = f,
+                 .slack = slack_of(ulps, 1, 3 * float_unit(dtype)),
+                 .floor = 0,
+                 .ceiling = 1,
+                 .anchor_x = 0,
+                 .anchor_y = 0.5});
+}
+
+namespace {
+
+double softplus(double x) { return std::log1p(std::exp(-std::abs(x))) + std::max(x, 0.0); }
+
+}  // namespace
+
+Range softplus_of(DType dtype, const Range& x, int ulps) {
+  return rising(dtype, x, {.f = softplus, .slack = slack_of(ulps, 2), .floor = 0});
+}
+
+Range softsign_of(DType dtype, const Range& x, int ulps) {
+  // Near the largest numbers ONNX Runtime's quotient leaves [-1, 1] by two units.
+  const bool huge = dtype == DType::float32 && ulps > 0 && x.magnitude() > 1e37;
+  const double most = huge ? 1 + 0x1p-22 : 1;
+  Range range = rising(dtype, x.finite(),
+                       {.f = [](double v) { return v / (1.0 + std::abs(v)); },
+                        .slack = slack_of(ulps),
+                        .floor = -most,
+                        .ceiling = most,
+                        .anchor_x = 0,
+                        .anchor_y = 0});
+  // Inf / Inf, or the limit.
+  if (x.pinf) range = join(range, from_bounds(dtype, 1, 1));
+  if (x.ninf) range = join(range, from_bounds(dtype, -1, -1));
+  range.nan |= x.nan || x.pinf || x.ninf;
+  return range;
+}
+
+namespace {
+
+// beta * x, exact or rounded.
+Range scaled_argument(DType dtype, const Range& x, double beta) {
+  Range product = multiply(dtype, x, attribute_range(dtype, beta));
+  if (!product.has_finite()) return product;
+  product.lo = std::max(next_down(dtype, product.lo), lowest_finite(dtype));
+  product.hi = std::min(next_up(dtype, product.hi), max_finite(dtype));
+  product.nonzero = product.integer = false;
+  return product;
+}
+
+}  // namespace
+
+Range scaled_tanh_of(DType dtype, const Range& x, double alpha, double beta, int ulps) {
+  if (!std::isfinite(alpha) || !std::isfinite(beta)) return top(dtype);
+  const Range gate = tanh_of(dtype, scaled_argument(dtype, x, beta), ulps);
+  return multiply(dtype, attribute_range(dtype, alpha), gate);
+}
+
+Range scaled_softplus_of(DType dtype, const Range& x, double alpha, double beta, int ulps) {
+  if (!std::isfinite(alpha) || !std::isfinite(beta)) return top(dtype);
+  const Range smooth = softplus_of(dtype, scaled_argument(dtype, x, beta), ulps);
+  return multiply(dtype, attribute_range(dtype, alpha), smooth);
+}
+
+// ---- one line below zero, another above -------------------------------------
+
+namespace {
+
+// Strictly below zero, with -Inf.
+Range negative_part(DType dtype, const Range& x) {
+  Range part = part_of(x, -kInf, -min_subnormal(dtype));
+  part.ninf = x.ninf;
+  return part;
+}
+
+// Zero and above, with +Inf and NaN.
+Range positive_part(const Range& x) {
+  Range part = part_of(x, 0, kInf);
+  part.pinf = x.pinf;
+  part.nan = x.nan;
+  return part;
+}
+
+}  // namespace
+
+Range leaky_relu_of(DType dtype, const Range& x, const Range& slope) {
+  Range range = join(multiply(dtype, slope, negative_part(dtype, x)), positive_part(x));
+  range.nan |= !x.is_empty() && slope.nan;
+  // max(0, x) + slope * min(0, x), for libraries that write it so.
+  range.nan |= (slope.pinf || slope.ninf) && x.greatest() >= 0;
+  return range;
+}
+
+Range thresholded_relu_of(DType dtype, const Range& x, double alpha) {
+  const Range threshold = attribute_range(dtype, alpha);
+  if (threshold.nan) return x.is_empty() ? x : join(x, from_bounds(dtype, 0, 0));
+  Range range = part_of(x, threshold.least(), kInf);
+  range.pinf = x.pinf;
+  range.nan = x.nan;
+  if (x.least() <= threshold.greatest() || x.nan) range = join(range, from_bounds(dtype, 0, 0));
+  return range;
+}
+
+namespace {
+
+// scale * (exp(x / width) - 1) for x below zero, the usual formula cancels near zero.
+Range exponential_part(DType dtype, const Range& x, double scale, double width, int ulps) {
+  const double absolute = 4 * unit_roundoff(dtype) * std::abs(scale);
+  const Range a = attribute_range(dtype, scale);
+  const auto f = [&](double v) { return std::abs(scale) * std::expm1(v / width); };
+  const Range rises =
+      rising(dtype, negative_part(dtype, x),
+             {.f = f, .slack = slack_of(ulps, 2, absolute), .floor = width > 0 ? -a.magnitude() : -kInf, .ceiling = 0});
+  return scale < 0 ? negate(dtype, rises) : rises;
+}
+
+}  // namespace
+
+Range elu_of(DType dtype, const Range& x, double alpha, int ulps) {
+  if (!std::isfinite(alpha)) return top(dtype);
+  return join(exponential_part(dtype, x, alpha, 1, ulps), positive_part(x));
+}
+
+Range celu_of(DType dtype, const Range& x, double alpha, int ulps) {
+  if (!std::isfinite(alpha) || alpha == 0) return top(dtype);
+  // alpha * (exp(x / alpha) - 1) rises for either sign of alpha and is below zero where x is.
+  const double width = std::abs(alpha);
+  if (alpha > 0) return join(exponential_part(dtype, x, alpha, width, ulps), positive_part(x));
+  const auto f = [&](double v) { return alpha * std::expm1(v / alpha); };
+  const Range below = rising(dtype, negative_part(dtype, x),
+                             {.f = f, .slack = slack_of(ulps, 64, 4 * unit_roundoff(dtype) * width), .ceiling = 0});
+  return join(below, positive_part(x));
+}
+
+Range selu_of(DType dtype, const Range& x, double alpha, double gamma, int ulps) {
+  if (!std::isfinite(alpha * gamma)) return top(dtype);
+  const Range above = multiply(dtype, attribute_range(dtype, gamma), positive_part(x));
+  return join(exponential_part(dtype, x, alpha * gamma, 1, ulps), above);
+}
+
+Range hard_sigmoid_of(DType dtype, const Range& x, double alpha, double beta) {
+  if (!std::isfinite(alpha) || !std::isfinite(beta)) return top(dtype);
+  if (x.is_empty()) return x;
+  const Range line = affine_of(dtype, x, attribute_range(dtype, alpha), attribute_range(dtype, beta));
+  Range range = maximum(minimum(line, point(1)), point(0));
+  range.integer = false;
+  if (line.nan) range = join(range, from_bounds(dtype, 0, 1));
+  return range;
+}
+
+Range shrink_of(DType dtype, const Range& x, double bias, double limit) {
+  if (!std::isfinite(bias) || !std::isfinite(limit)) return top(dtype);
+  if (x.is_empty()) return x;
+  const Range b = attribute_range(dtype, bias);
+  const Range l = attribute_range(dtype, limit);
+  Range below = part_of(x, -kInf, -l.lo);
+  below.ninf = x.ninf;
+  Range above = part_of(x, l.lo, kInf);
+  above.pinf = x.pinf;
+  Range range = join(add(dtype, below, b), subtract(dtype, above, b));
+  range.integer = !is_float(dtype) && range.has_finite();
+  // Zero in between; NaN is neither below nor above.
+  const bool between = x.nan || (x.greatest() >= -l.hi && x.least() <= l.hi);
+  if (between) range = join(range, from_bounds(dtype, 0, 0));
+  range.nan |= x.nan;
+  return range;
+}
+
+// ---- gates: x times something that rises from 0 to 1 ----------------------------
+
+namespace {
+
+struct Gate {
+  std::function<double(double)> f = {};
+  double dip = 0;           // where the minimum is
+  double reach = 40;        // the gate is 0 or 1 to the last digit beyond
+  double unit = 0;          // the gate is exact to 8 of these
+  bool overshoots = false;  // the computed gate may leave [0, 1]
+};
+
+Range gated(DType dtype, const Range& x, const Gate& gate, int ulps) {
+  Range range;
+  if (x.has_finite()) {
+    const double a = gate.f(x.lo), b = gate.f(x.hi);
+    const double least = x.lo < gate.dip && x.hi > gate.dip ? gate.f(gate.dip) : std::min(a, b);
+    const double off = 8 * gate.unit * std::min(x.magnitude(), gate.reach);
+    range = granted(dtype, least, std::max(a, b), slack_of(ulps, 1, off));
+    if (!gate.overshoots || x.magnitude() == 0) {
+      if (x.lo >= 0) range.lo = std::max(range.lo, 0.0);
+      range.hi = std::min(range.hi, std::max(x.hi, 0.0));
+    }
+  }
+  if (x.pinf) range.pinf = true;
+  // -Inf times 0, or the limit.
+  if (x.ninf) range = join(range, from_bounds(dtype, 0, 0));
+  range.nan |= x.nan || x.ninf;
+  return range;
+}
+
+double times_sigmoid(double x, double alpha) {
+  const double e = std::exp(-std::abs(alpha * x));
+  return x * ((alpha * x >= 0 ? 1.0 : e) / (1.0 + e));
+}
+
+}  // namespace
+
+Range swish_of(DType dtype, const Range& x, double alpha, int ulps) {
+  constexpr double kDip = -1.2784645427610738;  // 1 + exp(t) + t = 0
+  if (!std::isfinite(alpha)) return top(dtype);
+  if (alpha < 0) return negate(dtype, swish_of(dtype, negate(dtype, x), -alpha, ulps));
+  const Range a = attribute_range(dtype, alpha);
+  if (alpha == 0 || a.lo <= 0) {
+    // Half of x, or what a gate that is nearly flat leaves of it.
+    Range range = join(multiply(dtype, x, Range{.lo = 0, .hi = 1}), Range{.nan = x.pinf || x.ninf});
+    return range;
+  }
+  const Gate gate{.f = [=](double v) { return times_sigmoid(v, alpha); },
+                  .dip = kDip / alpha,
+                  .reach = 40 / a.lo,
+                  .unit = unit_roundoff(dtype)};
+  return gated(dtype, x, gate, ulps);
+}
+
+Range mish_of(DType dtype, const Range& x, int ulps) {
+  const Gate gate{.f = [](double v) { return v * std::tanh(softplus(v)); },
+                  .dip = -1.1924312144743732,
+                  .unit = unit_roundoff(dtype),
+                  .overshoots = true};
+  Range range = gated(dtype, x, gate, ulps);
+  // tanh(softplus(x)) may be too large but is not negative.
+  if (x.has_finite() && x.hi <= 0) range.hi = std::min(range.hi, 0.0);
+  if (x.has_finite() && x.lo >= 0) range.lo = std::max(range.lo, 0.0);
+  return range;
+}
+
+Range gelu_of(DType dtype, const Range& x, int ulps) {
+  const Gate gate{.f = [](double v) { return 0.5 * v * std::erfc(-v / std::numbers::sqrt2); },
+                  .dip = -0.7517915243485529,
+                  .unit = unit_roundoff(dtype)};
+  return gated(dtype, x, gate, ulps);
+}
+
+Range gelu_by_tanh_of(DType dtype, const Range& x, int ulps) {
+  const auto f = [](double v) {
+    const double inner = std::sqrt(2.0 / std::numbers::pi) * (v + 0.044715 * v * v * v);
+    return 0.5 * v * (1.0 + std::tanh(inner));
+  };
+  // ONNX Runtime keeps the constants in float32, also for float64.
+  const Gate gate{.f = f,
+                  .dip = -0.7524614219088841,
+                  .unit = std::max(unit_roundoff(dtype), unit_roundoff(DType::float32)),
+                  .overshoots = true};
+  return gated(dtype, x, gate, ulps);
+}
+
+Range hard_swish_of(DType dtype, const Range& x, int ulps) {
+  // Outside [-3, 3] the gate is exactly 0 or 1.
+  const auto f = [](double v) { return v * std::clamp(v / 6.0 + 0.5, 0.0, 1.0); };
+  return gated(dtype, x, {.f = f, .dip = -1.5, .reach = 3.125, .unit = unit_roundoff(dtype)}, ulps);
+}
+
+// ---- rules -----------------------------------------------------------------
+
+void range_swish(RangeCall& call) {
+  const double alpha = call.real("alpha");
+  range_mapped(call, Monotone::no,
+               [&](const Range& x, DType dtype) { return swish_of(dtype, x, alpha, call.settings().library_ulps); });
+}
+
+void range_split_gelu(RangeCall& call) {
+  const DType dtype = call.out_dtype(0);
+  const Range sum = add(dtype, call.hull(0), call.hull(1));
+  call.out(0, multiply(dtype, sum, gelu_of(dtype, sum, call.settings().library_ulps)));
+}
+
+}  // namespace finity
