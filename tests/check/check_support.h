@@ -35,7 +35,9 @@ struct Checked {
 };
 
 inline Checked premises_of(Graph graph, Contract contract = {}, std::size_t max_cells = 64) {
-  Checked checked{.graph = std::move(graph), .contract = std::move(contract)};
+  Checked checked;
+  checked.graph = std::move(graph);
+  checked.contract = std::move(contract);
   checked.types = infer_types(checked.graph);
   checked.premises = premises(checked.graph, checked.types, checked.contract, max_cells);
   return checked;
