@@ -59,6 +59,32 @@ Range softsign_of(DType dtype, const Range& x, int ulps) {
   return range;
 }
 
+namespace {
+
+// beta * x, exact or rounded.
+Range scaled_argument(DType dtype, const Range& x, double beta) {
+  Range product = multiply(dtype, x, attribute_range(dtype, beta));
+  if (!product.has_finite()) return product;
+  product.lo = std::max(next_down(dtype, product.lo), lowest_finite(dtype));
+  product.hi = std::min(next_up(dtype, product.hi), max_finite(dtype));
+  product.nonzero = product.integer = false;
+  return product;
+}
+
+}  // namespace
+
+Range scaled_tanh_of(DType dtype, const Range& x, double alpha, double beta, int ulps) {
+  if (!std::isfinite(alpha) || !std::isfinite(beta)) return top(dtype);
+  const Range gate = tanh_of(dtype, scaled_argument(dtype, x, beta), ulps);
+  return multiply(dtype, attribute_range(dtype, alpha), gate);
+}
+
+Range scaled_softplus_of(DType dtype, const Range& x, double alpha, double beta, int ulps) {
+  if (!std::isfinite(alpha) || !std::isfinite(beta)) return top(dtype);
+  const Range smooth = softplus_of(dtype, scaled_argument(dtype, x, beta), ulps);
+  return multiply(dtype, attribute_range(dtype, alpha), smooth);
+}
+
 // ---- one line below zero, another above -------------------------------------
 
 namespace {

@@ -91,6 +91,10 @@ Range relu_of(DType dtype, const Range& x);
 Range sigmoid_of(DType dtype, const Range& x, int ulps);
 Range softplus_of(DType dtype, const Range& x, int ulps);
 Range softsign_of(DType dtype, const Range& x, int ulps);
+// alpha * tanh(beta * x)
+Range scaled_tanh_of(DType dtype, const Range& x, double alpha, double beta, int ulps);
+// alpha * softplus(beta * x)
+Range scaled_softplus_of(DType dtype, const Range& x, double alpha, double beta, int ulps);
 // slope * x below zero, x elsewhere.
 Range leaky_relu_of(DType dtype, const Range& x, const Range& slope);
 Range thresholded_relu_of(DType dtype, const Range& x, double alpha);
