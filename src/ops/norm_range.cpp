@@ -82,11 +82,7 @@ Range scaled_and_shifted(DType dtype, const Range& normalized, const Range& scal
   if (!result.has_finite() || result.is_point()) return result;
   // Rounding once instead of twice, or from a wider format, changes the last digits only.
   const double slack = 3 * unit_roundoff(dtype) * normalized.magnitude() * scale.magnitude();
-  Range wide = from_bounds(dtype, result.lo - slack, result.hi + slack);
-  wide.nan |= result.nan;
-  wide.pinf |= result.pinf;
-  wide.ninf |= result.ninf;
-  return wide;
+  return rounded_range(dtype, result, slack);
 }
 
 AbsTensor scaled_and_shifted(RangeCall& call, const AbsTensor& normalized, std::size_t scale, std::size_t bias,

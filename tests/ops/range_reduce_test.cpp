@@ -7,31 +7,6 @@
 namespace finity {
 namespace {
 
-constexpr DType kFloats[] = {DType::float16, DType::bfloat16, DType::float32, DType::float64};
-
-DType random_float(Rng& rng) { return kFloats[rng.below(4)]; }
-
-Dims random_dims(Rng& rng, std::size_t least, std::size_t most, std::int64_t largest = 6) {
-  Dims dims(least + rng.below(most - least + 1));
-  for (std::int64_t& size : dims) size = 1 + static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(largest)));
-  return dims;
-}
-
-RangeStyle random_style(Rng& rng, DType dtype) {
-  RangeStyle style;
-  style.infinities = rng.below(6) == 0;
-  style.nonnegative = rng.below(4) == 0;
-  const double limits[] = {0, 1, 10, 300, std::sqrt(max_finite(dtype)) / 4};
-  style.largest = limits[rng.below(5)];
-  return style;
-}
-
-RangeSettings random_settings(Rng& rng) {
-  RangeSettings settings;
-  settings.accumulate = rng.below(2) == 0 ? DType::undefined : DType::float32;
-  return settings;
-}
-
 std::vector<std::int64_t> random_axes(Rng& rng, std::size_t rank) {
   std::vector<std::int64_t> axes;
   for (std::size_t axis = 0; axis < rank; ++axis) {
@@ -39,20 +14,6 @@ std::vector<std::int64_t> random_axes(Rng& rng, std::size_t rank) {
       axes.push_back(static_cast<std::int64_t>(axis) - (rng.below(3) == 0 ? static_cast<std::int64_t>(rank) : 0));
   }
   return axes;
-}
-
-// Sizes that the rule is not told.
-void hide_sizes(AbsTensor& x, Rng& rng) {
-  if (rng.below(4) != 0) return;
-  for (std::size_t axis = 0; axis < x.rank(); ++axis) {
-    if (x.blocks(axis) == 1 && rng.below(2) == 0) x.sizes[axis] = -1;
-  }
-}
-
-TrialInput random_input(DType dtype, const Dims& dims, Rng& rng) {
-  AbsTensor x = random_tensor(dtype, dims, random_style(rng, dtype), rng);
-  hide_sizes(x, rng);
-  return {.range = std::move(x), .dims = dims};
 }
 
 class ReduceTrials : public testing::TestWithParam<const char*> {};
@@ -169,7 +130,8 @@ TEST_P(SoftmaxTrials, EvalLiesInside) {
   TrialCounts counts;
   for (int i = 0; i < 1500; ++i) {
     const DType dtype = random_float(rng);
-    const Dims dims = random_dims(rng, 2, 3, rng.below(10) == 0 ? 40 : 6);
+    const bool large = rng.below(10) == 0;
+    const Dims dims = random_dims(rng, 2, large ? 2 : 3, large ? 40 : 5);
     TrialNode node{.op = GetParam(), .version = rng.below(3) == 0 ? 11 : 13};
     if (rng.below(2) == 0) node.attrs.emplace_back("axis", static_cast<std::int64_t>(rng.below(dims.size())));
     node.inputs.push_back(random_input(dtype, dims, rng));

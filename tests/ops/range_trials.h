@@ -148,6 +148,47 @@ inline TrialInput constant(const Tensor& value, std::size_t max_cells = 64) {
   return {.range = std::move(range), .dims = value.dims(), .value = value};
 }
 
+// ---- what trials are about -----------------------------------------------------
+
+inline constexpr DType kTrialFloats[] = {DType::float16, DType::bfloat16, DType::float32, DType::float64};
+
+inline DType random_float(Rng& rng) { return kTrialFloats[rng.below(4)]; }
+
+inline Dims random_dims(Rng& rng, std::size_t least, std::size_t most, std::int64_t largest = 6) {
+  Dims dims(least + rng.below(most - least + 1));
+  for (std::int64_t& size : dims) size = 1 + static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(largest)));
+  return dims;
+}
+
+inline RangeStyle random_style(Rng& rng, DType dtype) {
+  RangeStyle style;
+  style.infinities = rng.below(6) == 0;
+  style.nonnegative = rng.below(4) == 0;
+  const double limits[] = {0, 1, 10, 300, std::sqrt(max_finite(dtype)) / 4};
+  style.largest = limits[rng.below(5)];
+  return style;
+}
+
+inline RangeSettings random_settings(Rng& rng) {
+  RangeSettings settings;
+  settings.accumulate = rng.below(2) == 0 ? DType::undefined : DType::float32;
+  return settings;
+}
+
+// Sizes that the rule is not told.
+inline void hide_sizes(AbsTensor& x, Rng& rng) {
+  if (rng.below(4) != 0) return;
+  for (std::size_t axis = 0; axis < x.rank(); ++axis) {
+    if (x.blocks(axis) == 1 && rng.below(2) == 0) x.sizes[axis] = -1;
+  }
+}
+
+inline TrialInput random_input(DType dtype, const Dims& dims, Rng& rng) {
+  AbsTensor x = random_tensor(dtype, dims, random_style(rng, dtype), rng);
+  hide_sizes(x, rng);
+  return {.range = std::move(x), .dims = dims};
+}
+
 struct TrialNode {
   std::string op = {};
   std::string domain = {};
