@@ -70,7 +70,7 @@ class GivenMoments {
       // Other orders of the same operations, as x * factor + term, differ in the last digits of each.
       const double factor = at.scale.magnitude() / root.lo;
       const double size = (x.magnitude() + at.mean.magnitude()) * factor + at.bias.magnitude();
-      result = rounded_range(dtype_, result, 8 * unit_roundoff(format) * size);
+      result = rounded_range(dtype_, result, 8 * unit_roundoff(format) * size + 2 * min_subnormal(format));
     } else {
       result = rounded_range(dtype_, result, 0);
     }
@@ -168,7 +168,8 @@ Range running(DType dtype, const Range& input, const Range& batch, double moment
   const Range kept = multiply(dtype, input, point(round_to(dtype, momentum)));
   const Range fresh = multiply(dtype, batch, point(round_to(dtype, 1 - momentum)));
   const Range sum = add(dtype, kept, fresh);
-  return rounded_range(dtype, sum, 8 * unit_roundoff(dtype) * (kept.magnitude() + fresh.magnitude()));
+  return rounded_range(dtype, sum,
+                       8 * unit_roundoff(dtype) * (kept.magnitude() + fresh.magnitude()) + min_subnormal(dtype));
 }
 
 // Outputs after Y: the running mean and variance, then the batch's own. They are not rounded in between.
@@ -335,6 +336,8 @@ Range response(const RangeCall& call, DType dtype, DType carrier, const Range& x
     const double up = x.hi > 0 ? largest_response(x.hi, least) * (1 + slack) : x.hi / base;
     const double down = x.lo < 0 ? largest_response(-x.lo, least) * (1 + slack) : -x.lo / base;
     result = from_bounds(dtype, -down, std::max(up, -down), call.settings().library_ulps);
+    if (x.lo >= 0 && result.has_finite()) result.lo = std::max(result.lo, 0.0);
+    if (x.hi <= 0 && result.has_finite()) result.hi = std::min(result.hi, 0.0);
     // An infinite sum makes the quotient zero.
     if (!(sum * std::max(r.factor, 1.0) <= max_finite(carrier))) result = join(result, point(0));
   }

@@ -314,7 +314,7 @@ void range_affine_grid(RangeCall& call) {
   terms.parts = {{.each = factor, .count = axes}, {.each = theta, .count = 1}};
   Range result;
   for (const DType carrier : call.accumulators(dtype)) {
-    const double slack = 8 * unit_roundoff(carrier) * theta.magnitude() * (axes + 1);
+    const double slack = 8 * (unit_roundoff(carrier) * theta.magnitude() + min_subnormal(carrier)) * (axes + 1);
     Range sum = group_sum(dtype, carrier, terms);
     if (sum.has_finite()) {
       const Range wide = from_bounds(dtype, sum.lo - slack, sum.hi + slack);

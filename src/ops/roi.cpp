@@ -271,10 +271,10 @@ void range_roi_align(RangeCall& call) {
              result.ninf |= result.nan && call.text("mode") == "max";
              if (!result.has_finite()) return result;
              // Each sample is a sum of four products.
-             const double slack = 16 * unit_roundoff(carrier) * either.magnitude();
+             const double slack = 16 * (unit_roundoff(carrier) * either.magnitude() + min_subnormal(carrier));
              const Range wide = from_bounds(dtype, result.lo - slack, result.hi + slack);
-             result.lo = wide.lo;
-             result.hi = wide.hi;
+             result.lo = either.lo >= 0 ? std::max(wide.lo, 0.0) : wide.lo;
+             result.hi = either.hi <= 0 ? std::min(wide.hi, 0.0) : wide.hi;
              return result;
            }));
 }

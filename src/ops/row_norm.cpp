@@ -243,7 +243,10 @@ std::vector<Range> RowNorm::normalized(const Group& row, DType dtype) {
       Interval z = in.normalized(i);
       // After an overflow inside, a smaller result is what is left.
       if (overflows) z = {std::min(z.lo, 0.0), std::max(z.hi, 0.0)};
-      result[i] = join(result[i], from_bounds(dtype, z.lo, z.hi, z.lo == z.hi ? 0 : 1));
+      Range part = from_bounds(dtype, z.lo, z.hi, z.lo == z.hi ? 0 : 1);
+      if (z.lo >= 0) part.lo = std::max(part.lo, 0.0);
+      if (z.hi <= 0) part.hi = std::min(part.hi, 0.0);
+      result[i] = join(result[i], part);
     }
   }
   for (std::size_t i = 0; i < result.size(); ++i) {
