@@ -30,7 +30,8 @@ double moved_up(DType dtype, double real, double rounded, const Slack& slack) {
 // Where the operand is infinite.
 Range at_infinity(DType dtype, double y) { return std::isnan(y) ? Range{.nan = true} : from_bounds(dtype, y, y); }
 
-double min_normal(DType dtype) { return std::ldexp(1.0, float_format(dtype).min_exponent); }
+// Of the format a library computes in.
+double min_normal(DType dtype) { return dtype == DType::float64 ? 0x1p-1022 : 0x1p-126; }
 
 constexpr double kDoubleUnit = 0x1p-53;
 
@@ -108,7 +109,7 @@ Range exp_of(DType dtype, const Range& x, int ulps) {
       dtype, x,
       {.f = [](double v) { return std::exp(v); }, .slack = slack_of(ulps), .floor = 0, .anchor_x = 0, .anchor_y = 1});
   // Kernels that limit their argument do not get below the normal numbers.
-  if (ulps > 0 && range.has_finite()) range.hi = std::max(range.hi, min_normal(dtype));
+  if (ulps > 0 && range.has_finite()) range.hi = std::max(range.hi, round_to(dtype, min_normal(dtype)));
   return range;
 }
 
