@@ -15,7 +15,7 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 // Beyond this, argument reduction is not trusted to keep all digits.
 constexpr double kLargeAngle = 65536;
 
-// A lower end moved by the slack: `real` before, `rounded` after it was rounded into the dtype.
+// An end moved by the slack: `real` before, `rounded` after it was rounded into the dtype.
 double moved_down(DType dtype, double real, double rounded, const Slack& slack) {
   double end = rounded;
   for (int i = 0; i < slack.ulps; ++i) end = next_down(dtype, end);
@@ -24,7 +24,10 @@ double moved_down(DType dtype, double real, double rounded, const Slack& slack) 
 }
 
 double moved_up(DType dtype, double real, double rounded, const Slack& slack) {
-  return -moved_down(dtype, -real, -rounded, slack);
+  double end = rounded;
+  for (int i = 0; i < slack.ulps; ++i) end = next_up(dtype, end);
+  if (slack.absolute > 0) end = std::max(end, round_to(dtype, real + slack.absolute));
+  return std::min(end, max_finite(dtype));
 }
 
 // Where the operand is infinite.
