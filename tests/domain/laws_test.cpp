@@ -1,0 +1,192 @@
+#include "domain/laws.h"
+
+#include <limits>
+
+#include "domain/abs_tensor.h"
+#include "domain/concrete.h"
+#include "domain/range.h"
+
+namespace finity {
+namespace {
+
+constexpr double kSpecial[] = {0, 1, -1, 0.5, 65504, -65504, 1e-7, 3.4028234663852886e38, -3.4028234663852886e38, 7};
+
+Range draw_range(Rng& rng, DType dtype) {
+  if (rng.below(12) == 0) return {};
+  const auto end = [&] {
+    return rng.below(2) == 0 ? kSpecial[rng.below(std::size(kSpecial))] : std::ldexp(rng.normal(), int(rng.below(20)));
+  };
+  const double a = end();
+  const double b = end();
+  Range range = from_bounds(dtype, std::min(a, b), std::max(a, b));
+  range.nan = range.nan || rng.below(5) == 0;
+  range.pinf = range.pinf || rng.below(6) == 0;
+  range.ninf = range.ninf || rng.below(6) == 0;
+  if (rng.below(4) == 0) {
+    range.lo = std::ceil(range.lo);
+    range.hi = std::floor(range.hi);
+    range.integer = range.has_finite();
+  }
+  range.nonzero = rng.below(3) == 0 && range.lo < 0 && range.hi > 0;
+  return range;
+}
+
+template <DType Dtype>
+struct Ranges {
+  using Element = Range;
+  static constexpr int kMostChanges = 200;
+  static Range draw(Rng& rng) { return draw_range(rng, Dtype); }
+  static Range join(const Range& a, const Range& b) { return ::finity::join(a, b); }
+  static Range widen(const Range& a, const Range& b) { return ::finity::widen(a, b, Dtype); }
+  static bool is_subset(const Range& a, const Range& b) { return ::finity::is_subset(a, b); }
+};
+
+// Abstract tensors of few shapes, some with unknown sizes, with facts about rows.
+struct Tensors {
+  using Element = AbsTensor;
+  static constexpr int kMostChanges = 2000;
+  static AbsTensor draw(Rng& rng) {
+    AbsTensor x = random_abstract(rng, rng.below(3) == 0 ? Dims{4, 4} : Dims{2, 3});
+    for (Range& cell : x.cells) cell = draw_range(rng, DType::float32);
+    if (rng.below(3) == 0) {
+      x.facts.push_back({.kind = Fact::Kind::row_max, .axes = 1U << rng.below(2), .range = random_range(rng)});
+    }
+    if (rng.below(6) == 0) {
+      x = smashed(x);
+      x.sizes[rng.below(2)] = -1;
+    }
+    if (rng.below(15) == 0) x = uniform(Type::tensor(DType::float32), x.hull());
+    return x;
+  }
+  static AbsTensor join(const AbsTensor& a, const AbsTensor& b) { return ::finity::join(a, b, 64); }
+  static AbsTensor widen(const AbsTensor& a, const AbsTensor& b) { return ::finity::widen(a, b); }
+  static bool is_subset(const AbsTensor& a, const AbsTensor& b) { return ::finity::is_subset(a, b); }
+};
+
+using Domains = ::testing::Types<Ranges<DType::float32>, Ranges<DType::float16>, Ranges<DType::float64>,
+                                 Ranges<DType::int32>, Tensors>;
+INSTANTIATE_TYPED_TEST_SUITE_P(Domain, LatticeLaws, Domains);
+
+// ---- what only ranges have --------------------------------------------------------------------------------
+
+TEST(RangeLaws, MeetIsALowerBoundThatAbsorbs) {
+  for (std::uint64_t seed = 0; seed < 5000; ++seed) {
+    Rng rng(seed);
+    const Range a = draw_range(rng, DType::float32);
+    const Range b = draw_range(rng, DType::float32);
+    const Range both = meet(a, b);
+    EXPECT_TRUE(is_subset(both, a) && is_subset(both, b)) << to_string(a) << " and " << to_string(b);
+    EXPECT_TRUE(is_subset(meet(b, a), both) && is_subset(both, meet(b, a)));
+    EXPECT_TRUE(is_subset(meet(a, a), a) && is_subset(a, meet(a, a)));
+    const Range absorbed = join(a, meet(a, b));
+    EXPECT_TRUE(is_subset(absorbed, a) && is_subset(a, absorbed)) << to_string(a) << " and " << to_string(b);
+    const Range back = meet(a, join(a, b));
+    EXPECT_TRUE(is_subset(a, back) && is_subset(back, a)) << to_string(a) << " and " << to_string(b);
+  }
+}
+
+TEST(RangeLaws, OrderAndOperationsAgreeWithMembers) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  constexpr double kSamples[] = {
+      0,    1,     -1,   0.5,   -0.5,      7,          65504,
+      1e-7, -1e-7, 1e30, -1e30, kInfinity, -kInfinity, std::numeric_limits<double>::quiet_NaN()};
+  for (std::uint64_t seed = 0; seed < 5000; ++seed) {
+    Rng rng(seed);
+    const Range a = draw_range(rng, DType::float32);
+    const Range b = draw_range(rng, DType::float32);
+    for (const double x : kSamples) {
+      EXPECT_TRUE(!(a.contains(x) || b.contains(x)) || join(a, b).contains(x)) << to_string(a) << to_string(b) << x;
+      EXPECT_TRUE(!(a.contains(x) && b.contains(x)) || meet(a, b).contains(x)) << to_string(a) << to_string(b) << x;
+      EXPECT_TRUE(!is_subset(a, b) || !a.contains(x) || b.contains(x)) << to_string(a) << to_string(b) << x;
+    }
+  }
+}
+
+// ---- what only tensors have -------------------------------------------------------------------------------
+
+TEST(TensorLattice, MembersStayMembers) {
+  for (std::uint64_t seed = 0; seed < 3000; ++seed) {
+    Rng rng(seed);
+    const Dims sizes = random_sizes(rng, 3);
+    AbsTensor a = random_abstract(rng, sizes);
+    const AbsTensor b = random_abstract(rng, sizes);
+    World world;
+    const Concrete x = world.populate(a, rng);
+    const std::size_t cells = 1 + rng.below(10);
+    AbsTensor simple = a;
+    simplify(simple, cells);
+    EXPECT_LE(simple.cells.size(), cells);
+    for (const AbsTensor& y : {join(a, b, cells), join(b, a, cells), widen(a, b), widen(b, a), simple, smashed(a)}) {
+      for_each_index(sizes, [&](const Dims& index) { EXPECT_TRUE(y.cells[cell_of(y, index)].contains(x.at(index))); });
+    }
+  }
+}
+
+TEST(TensorLattice, ClaimsOfTheLargerMustHoldInTheSmaller) {
+  const Range unit = from_bounds(DType::float32, 0, 1);
+  const AbsTensor plain = uniform(DType::float32, {2, 3}, unit);
+  AbsTensor claims = plain;
+  claims.facts.push_back({.kind = Fact::Kind::max_of, .source = ValueId{1}, .axes = 1});
+  EXPECT_FALSE(is_subset(plain, claims));
+  EXPECT_TRUE(is_subset(claims, plain));
+  AbsTensor related = plain;
+  related.forms = {symbol_form(0)};
+  EXPECT_FALSE(is_subset(plain, related));
+  EXPECT_TRUE(is_subset(related, related));
+  EXPECT_TRUE(is_subset(plain, uniform(DType::float32, {-1, 3}, unit)));
+  EXPECT_FALSE(is_subset(uniform(DType::float32, {-1, 3}, unit), plain));
+  EXPECT_FALSE(is_subset(plain, uniform(DType::float16, {2, 3}, unit)));
+}
+
+TEST(TensorLattice, JoinForgetsFactsAboutOtherValues) {
+  AbsTensor x = uniform(DType::float32, {2, 3}, from_bounds(DType::float32, 0, 1));
+  x.facts = {{.kind = Fact::Kind::max_of, .source = ValueId{1}, .axes = 1},
+             {.kind = Fact::Kind::row_sum, .axes = 2, .range = point(1)}};
+  x.identity = ValueId{4};
+  const AbsTensor y = join(x, x, 64);
+  ASSERT_EQ(y.facts.size(), 1U);
+  EXPECT_EQ(y.facts[0].kind, Fact::Kind::row_sum);
+  EXPECT_FALSE(y.identity.valid());
+}
+
+TEST(TensorLattice, SimplifyPrefersWhatCostsLittle) {
+  AbsTensor x = uniform(DType::float32, {4}, {});
+  x.cuts = {{1, 2, 3}};
+  x.cells = {point(0), point(100), point(100.5), point(-7)};
+  simplify(x, 3);
+  EXPECT_EQ(x.cuts, (std::vector<Cuts>{{1, 3}}));
+  simplify(x, 1);
+  EXPECT_TRUE(x.cuts.empty());
+  EXPECT_EQ(x.cells[0].lo, -7);
+  EXPECT_EQ(x.cells[0].hi, 100.5);
+}
+
+TEST(TensorLattice, EqualNeighboursBecomeOne) {
+  AbsTensor x = uniform(DType::float32, {4}, {});
+  x.cuts = {{1, 2, 3}};
+  x.cells = {point(1), point(1), point(2), point(2)};
+  simplify(x, 64);
+  EXPECT_EQ(x.cuts, (std::vector<Cuts>{{2}}));
+  // Cells with different forms stay apart while there is room.
+  AbsTensor y = uniform(DType::float32, {2}, {});
+  y.cuts = {{1}};
+  y.cells.assign(2, from_bounds(DType::float32, 0, 1));
+  y.forms = {symbol_form(0), symbol_form(1)};
+  simplify(y, 64);
+  EXPECT_EQ(y.cells.size(), 2U);
+  simplify(y, 1);
+  EXPECT_FALSE(cell_form(y, 0).valid);
+}
+
+TEST(TensorCounts, UnknownSizesGiveBounds) {
+  const AbsTensor x = uniform(DType::float32, {2, -1, 5}, {});
+  EXPECT_EQ(x.least_count(0b101), 10);
+  EXPECT_EQ(x.most_count(0b101), 10);
+  EXPECT_EQ(x.least_count(0b111), 0);
+  EXPECT_EQ(x.most_count(0b111), kManyElements);
+  EXPECT_EQ(uniform(DType::float32, {0, -1}, {}).most_count(0b11), 0);
+  EXPECT_EQ(uniform(Type::tensor(DType::float32), {}).most_count(1), kManyElements);
+}
+
+}  // namespace
+}  // namespace finity
