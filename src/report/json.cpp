@@ -40,7 +40,7 @@ Json to_json(const Alarm& alarm) {
   json["verdict"] = name(alarm.verdict);
   json["certain"] = alarm.certain;
   json["message"] = message(alarm);
-  json["fix"] = alarm.rule->fix;
+  json["fix"] = or_null(std::string(fix_of(alarm)));
   json["fingerprint"] = alarm.fingerprint;
   json["node"] = or_null(alarm.place.node);
   json["op"] = or_null(alarm.place.op);

@@ -34,7 +34,7 @@ std::string row(const AlarmGroup& entry) {
   std::string what = escaped(what_happens(alarm));
   if (!alarm.reason.empty()) what += "<br>" + escaped(alarm.reason);
   return "| " + std::string(name(alarm.verdict)) + " | " + rule_title(*alarm.rule) + " | " + where + " | " + what +
-         " | " + escaped(alarm.rule->fix) + " |\n";
+         " | " + escaped(fix_of(alarm)) + " |\n";
 }
 
 std::string table(const CheckResult& result, const Report& report) {

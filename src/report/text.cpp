@@ -57,7 +57,7 @@ class TextWriter {
     if (alarm.place.source_line > 0) line("  source " + source_text(alarm.place));
     path(alarm);
     for (const std::string& assumption : alarm.assumed) line("  assumption: " + printable(assumption));
-    line("  fix: " + std::string(alarm.rule->fix));
+    if (!fix_of(alarm).empty()) line("  fix: " + std::string(fix_of(alarm)));
     others(entry);
     line("");
   }
