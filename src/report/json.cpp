@@ -85,7 +85,7 @@ Json to_json(const Report& report) {
   for (const Alarm& alarm : report.alarms) json["findings"].push_back(to_json(alarm));
   json["notes"] = Json::array();
   for (const Note& note : report.notes) json["notes"].push_back({{"where", note.where}, {"text", note.text}});
-  json["keep_in_float32"] = block_list_json(report.block_list);
+  json["keep_nodes"] = block_list_json(report.block_list);
   json["verified"] = or_null(report.verified);
   json["seconds"] = {{"read", report.read_seconds}, {"check", report.check_seconds}};
   return json;

@@ -94,6 +94,19 @@ std::string printable(std::string_view text) {
   return result;
 }
 
+std::string quoted_list(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) {
+    text += text.empty() ? "\"" : ", \"";
+    for (const char c : printable(name)) {
+      if (c == '"' || c == '\\') text += '\\';
+      text += c;
+    }
+    text += '"';
+  }
+  return "[" + text + "]";
+}
+
 std::string rule_title(const Rule& rule) { return std::string(rule.code) + " " + std::string(rule.slug); }
 
 std::string what_happens(const Alarm& alarm) {

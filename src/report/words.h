@@ -21,6 +21,9 @@ std::string counted(std::size_t number, std::string_view noun);
 // Names come from files: line breaks and control characters are made visible.
 std::string printable(std::string_view text);
 
+// ["a", "b"], with quotes and backslashes escaped.
+std::string quoted_list(const std::vector<std::string>& names);
+
 // "FN102 log-of-nonpositive"
 std::string rule_title(const Rule& rule);
 // "operand 'p' (float32[4]) may be in [0, 1]; unsafe: <= 0"
