@@ -20,6 +20,7 @@ Analyzer::Analyzer(const Graph& graph, const Types& types, const Premises& premi
     : graph_(graph), types_(types), premises_(premises), options_(options), taints_(graph.values().size()) {
   result_.ranges.resize(graph.values().size());
   result_.reached.resize(graph.values().size(), false);
+  result_.guarded.resize(graph.values().size(), false);
   const auto limit = std::chrono::duration<double>(options.time_limit > 0 ? options.time_limit : 1e9);
   deadline_ = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(limit);
 }
@@ -34,8 +35,10 @@ Analysis Analyzer::run() {
 
 void Analyzer::store_inputs() {
   for (const ValueId id : graph_.main().inputs) {
-    if (premises_.of[id.at()]) store(id, *premises_.of[id.at()]);
-    else if (!graph_.value(id).constant) store(id, uniform(types_[id], any_finite(types_[id].dtype)));
+    if (premises_.of[id.at()]) {
+      store(id, *premises_.of[id.at()]);
+      apply_orders(premises_, id, result_.ranges[id.at()], symbols_);
+    } else if (!graph_.value(id).constant) store(id, uniform(types_[id], any_finite(types_[id].dtype)));
   }
 }
 

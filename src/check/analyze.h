@@ -40,6 +40,7 @@ struct Finding {
 struct Analysis {
   std::vector<AbsTensor> ranges;    // by ValueId; hull() is what reports print
   std::vector<bool> reached;        // by ValueId
+  std::vector<bool> guarded;        // by ValueId: the range holds only where a select takes the value
   std::vector<Finding> findings;    // every site, the proved ones too, in graph order
   std::vector<Note> notes;          // unmodelled ops, lost precision
   std::size_t modelled_nodes = 0;

@@ -206,6 +206,9 @@ AbsTensor Analyzer::assuming(const Node& node, std::size_t operand, std::size_t 
       finding.root = -1;
     }
     run_node(id);
+    for (const ValueId out : graph_.node(id).outputs) {
+      if (out.valid()) result_.guarded[out.at()] = true;
+    }
   }
   AbsTensor result = get(value);
   for (auto& [restricted, range] : saved) result_.ranges[restricted.at()] = std::move(range);

@@ -66,6 +66,9 @@ void Interpreter::release(const Node& node) {
 
 void Interpreter::load_inputs(const Inputs& inputs) {
   const Body& body = graph_.main();
+  if (options_.weights != nullptr) {
+    for (const auto& [id, datum] : *options_.weights) values_[id.at()] = datum;
+  }
   for (const auto& [name, datum] : inputs) {
     const auto named = [&, &wanted = name](ValueId id) { return graph_.value(id).name == wanted; };
     if (std::ranges::none_of(body.inputs, named)) throw Error("the model has no input named '" + name + "'");

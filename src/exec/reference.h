@@ -6,6 +6,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/error.h"
@@ -24,6 +25,8 @@ struct RunOptions {
   // When given, an op of the main body that cannot be run does not end the run: it is noted here, and what
   // depends on it is absent from the outputs.
   std::vector<Note>* unsupported = nullptr;
+  // Constants of the graph (initializers) to replace, for runs with other weights.
+  const std::unordered_map<ValueId, Datum>* weights = nullptr;
 };
 
 // Outputs in the order of the main body's outputs. Throws Error naming the node, or the missing input.

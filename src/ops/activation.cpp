@@ -170,7 +170,7 @@ void range_relu(RangeCall& call) {
   const auto of_range = [&](const Range& r) { return relu_of(x.dtype, r); };
   AbsTensor result = map_cells(x, x.dtype, of_range);
   result.facts = mapped_facts(x.facts, Monotone::increasing, of_range);
-  std::ranges::copy(facts_not_below(x), std::back_inserter(result.facts));
+  std::ranges::copy(positive_part_facts(x), std::back_inserter(result.facts));
   if (is_float(x.dtype) && call.settings().affine) {
     result.forms = mapped_forms(x, [&](const Form& form, std::size_t cell) {
       if (nowhere_negative(x.cells[cell])) return form;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "domain/range.h"
 #include "ops/call.h"
 
 namespace finity {
@@ -14,6 +15,7 @@ struct CellActivation {
   double alpha = 0;
   double beta = 0;
   double clip = std::numeric_limits<double>::infinity();
+  Range (*bounds)(DType dtype, const Range& x, double alpha, double beta, int ulps) = nullptr;
 
   // Clips x to [-clip, clip], then applies the function; NaN stays NaN.
   double operator()(double x) const {
@@ -21,6 +23,8 @@ struct CellActivation {
     else if (x < -clip) x = -clip;
     return function(x, alpha, beta);
   }
+  // The same on ranges; ulps is what libraries are granted (see function_range.h).
+  Range operator()(DType dtype, const Range& x, int ulps) const;
 };
 
 // The node's activations, `defaults` for each direction when it names none. Values of activation_alpha and

@@ -162,9 +162,10 @@ bool above_all(const AbsTensor& x, const std::optional<Range>& limit) {
   return std::ranges::all_of(x.cells, below);
 }
 
-std::vector<Form> clipped_forms(RangeCall& call, const AbsTensor& x, const Limits& limits, bool only_low) {
-  const bool at_zero = only_low && limits.low && limits.low->is_point() && limits.low->lo == 0;
-  if (!at_zero || !is_float(x.dtype) || !call.settings().affine) return {};
+bool is_zero(const std::optional<Range>& limit) { return limit && limit->is_point() && limit->lo == 0; }
+
+std::vector<Form> positive_forms(RangeCall& call, const AbsTensor& x) {
+  if (!is_float(x.dtype) || !call.settings().affine) return {};
   return mapped_forms(x, [&](const Form& form, std::size_t) { return positive_part(form, call.symbols()); });
 }
 
@@ -179,9 +180,14 @@ void range_clip(RangeCall& call) {
   const auto of_range = [&](const Range& cell) { return clipped(cell, limits); };
   AbsTensor result = map_cells(x, x.dtype, of_range);
   result.facts = mapped_facts(x.facts, Monotone::increasing, of_range);
-  if (no_high) std::ranges::copy(facts_not_below(x), std::back_inserter(result.facts));
-  if (no_low) std::ranges::copy(facts_not_above(x), std::back_inserter(result.facts));
-  result.forms = clipped_forms(call, x, limits, no_high);
+  Facts order;
+  if (no_high && is_zero(limits.low)) {
+    order = positive_part_facts(x);
+    result.forms = positive_forms(call, x);
+  } else if (no_high || no_low) {
+    order = no_high ? facts_not_below(x) : facts_not_above(x);
+  }
+  std::ranges::copy(order, std::back_inserter(result.facts));
   call.out(0, std::move(result));
 }
 

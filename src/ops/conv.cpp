@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "ops/conv_range.h"
 #include "ops/convolution.h"
 #include "ops/dot.h"
 #include "ops/families.h"
@@ -116,7 +117,9 @@ const OpDef kOps[] = {
      .freedom = "products are added by channel, then by kernel position, then the bias, in float32 (float64 for "
                 "float64), and rounded once; padding is skipped, not multiplied",
      .infer = infer_conv,
-     .eval = eval_conv},
+     .eval = eval_conv,
+     .range = range_conv,
+     .overflow = "FN204"},
     {.name = "CausalConvWithState",
      .since = 27,
      .summary = "one convolution per channel over the present and past positions of a sequence, with carried state",
@@ -125,7 +128,9 @@ const OpDef kOps[] = {
      .attrs = "activation: string = none {none, silu, swish}",
      .freedom = "products are added in order of position, then the bias, in float32; rounded before the activation",
      .infer = infer_causal_conv,
-     .eval = eval_causal_conv},
+     .eval = eval_causal_conv,
+     .range = range_causal_conv,
+     .overflow = "FN204"},
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "ops/conv_range.h"
 #include "ops/dot.h"
 #include "ops/families.h"
 #include "ops/rules.h"
@@ -274,7 +275,9 @@ const OpDef kOps[] = {
      .freedom = "products are added by channel, then by kernel position, then the bias, in float32 (float64 for "
                 "float64), and rounded once; with output_shape an odd padding is larger at the begin unless SAME_UPPER",
      .infer = infer_conv_transpose,
-     .eval = eval_conv_transpose},
+     .eval = eval_conv_transpose,
+     .range = range_conv_transpose,
+     .overflow = "FN204"},
     {.name = "Col2Im",
      .since = 18,
      .summary = "adds the columns of a matrix of blocks into an image",
@@ -283,7 +286,9 @@ const OpDef kOps[] = {
      .attrs = "dilations: ints; pads: ints; strides: ints",
      .freedom = "blocks are added in order of kernel position, in float32 (float64 for float64)",
      .infer = infer_col2im,
-     .eval = eval_col2im},
+     .eval = eval_col2im,
+     .range = range_col2im,
+     .overflow = "FN204"},
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "ops/conv_range.h"
 #include "ops/convolution.h"
 #include "ops/dot.h"
 #include "ops/families.h"
@@ -172,7 +173,9 @@ const OpDef kOps[] = {
      .freedom = "samples are interpolated in float64; products are added by channel, then by kernel position, then the "
                 "bias, in float32 (float64 for float64)",
      .infer = infer_deform_conv,
-     .eval = eval_deform_conv},
+     .eval = eval_deform_conv,
+     .range = range_deform_conv,
+     .overflow = "FN204"},
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "ops/families.h"
+#include "ops/range_call.h"
 #include "ops/rules.h"
 #include "tensor/convert.h"
 
@@ -126,6 +127,22 @@ void eval_non_max_suppression(EvalCall& call) {
   call.out(0, Tensor::of<std::int64_t>(DType::int64, dims, selected));
 }
 
+// Columns: image, class, box.
+void range_non_max_suppression(RangeCall& call) {
+  const AbsTensor& scores = call.in(1);
+  AbsTensor result = uniform(call.out_type(0), {});
+  const bool ranked = result.ranked && result.rank() == 2 && result.sizes[1] == 3;
+  result.cells.clear();
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    const std::int64_t size = scores.ranked && scores.rank() == 3 ? scores.sizes[axis] : -1;
+    const double last = size < 0 ? max_finite(DType::int64) : std::max(static_cast<double>(size - 1), 0.0);
+    result.cells.push_back({.lo = 0, .hi = last, .integer = true});
+  }
+  if (ranked) result.cuts = {{}, {1, 2}};
+  else result.cells = {join(join(result.cells[0], result.cells[1]), result.cells[2])};
+  call.out(0, std::move(result));
+}
+
 const OpDef kOps[] = {
     {.name = "NonMaxSuppression",
      .since = 10,
@@ -136,7 +153,8 @@ const OpDef kOps[] = {
      .tf = "NonMaxSuppressionV3",
      .freedom = "equal scores in order of index; a score equal to score_threshold or NaN is not selected",
      .infer = infer_non_max_suppression,
-     .eval = eval_non_max_suppression},
+     .eval = eval_non_max_suppression,
+     .range = range_non_max_suppression},
 };
 
 }  // namespace

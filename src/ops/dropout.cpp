@@ -1,9 +1,11 @@
 // Dropout: the identity, except when it is told to train.
+#include <algorithm>
 #include <optional>
 #include <random>
 
 #include "base/error.h"
 #include "ops/families.h"
+#include "ops/range_rules.h"
 #include "ops/rules.h"
 #include "tensor/convert.h"
 
@@ -69,6 +71,53 @@ void infer_dropout(InferCall& call) {
   if (call.ranked(0)) call.set_shape(1, call.shape(0));
 }
 
+// ---- ranges ----------------------------------------------------------------
+
+struct Training {
+  bool possible = false;
+  bool certain = false;
+};
+
+Training training_of(const RangeCall& call) {
+  if (call.version() < 7) {
+    const bool trains = call.integer("is_test") == 0;
+    return {.possible = trains, .certain = trains};
+  }
+  if (!call.has_range(2)) return {};
+  const Range mode = call.hull(2);
+  return {.possible = mode.may_be_positive() || mode.may_be_negative(), .certain = !mode.may_be_zero()};
+}
+
+// What is kept grows by 1 / (1 - ratio), so a ratio of 1 divides by zero.
+Range growth(RangeCall& call) {
+  const bool by_input = call.has_range(1);
+  const Range ratio = by_input ? call.hull(1) : point(call.real("ratio"));
+  call.site("FN101", by_input ? 1 : -1, ratio, ratio.greatest() >= 1 || ratio.nan);
+  const double limit = next_down(by_input ? call.in_dtype(1) : DType::float32, 1);
+  const double least = ratio.has_finite() ? std::clamp(ratio.lo, 0.0, limit) : 0;
+  const double most = ratio.has_finite() ? std::clamp(ratio.hi, least, limit) : limit;
+  return from_bounds(DType::float64, 1 / (1 - least), 1 / (1 - most));
+}
+
+void range_dropout(RangeCall& call) {
+  const Training training = training_of(call);
+  const Range truth{.lo = training.possible ? 0.0 : 1.0, .hi = 1, .integer = true};
+  if (call.has_output(1)) call.out(1, truth);
+  if (!training.possible) return call.same(0, 0);
+  const Range scale = growth(call);
+  range_unary(call, [&](const Range& x, DType dtype) {
+    if (x.is_empty()) return x;
+    // Times the mask, 0 or 1, and the scale, which other libraries round first.
+    const Range kept = multiply(dtype, x, scale);
+    Range y = join(kept, multiply(dtype, x, point(0)));
+    if (y.has_finite()) {
+      const Range wide = from_bounds(dtype, y.lo, y.hi, 2);
+      y = {.lo = wide.lo, .hi = wide.hi, .nan = y.nan, .pinf = y.pinf, .ninf = y.ninf};
+    }
+    return training.certain ? y : join(y, x);
+  });
+}
+
 const OpDef kOps[] = {
     {.name = "Dropout",
      .summary = "the input itself; in training each element is zeroed with probability ratio and the rest scaled up",
@@ -78,7 +127,8 @@ const OpDef kOps[] = {
      .freedom = "opsets 7 to 11 never train; with a seed the mask is numpy's RandomState(seed).uniform() >= ratio",
      .random = true,
      .infer = infer_dropout,
-     .eval = eval_dropout},
+     .eval = eval_dropout,
+     .range = range_dropout},
 };
 
 }  // namespace

@@ -7,8 +7,10 @@
 #include <string>
 
 #include "base/error.h"
+#include "ops/contract_range.h"
 #include "ops/dot.h"
 #include "ops/families.h"
+#include "ops/matmul_range.h"
 #include "ops/rules.h"
 #include "tensor/convert.h"
 
@@ -275,6 +277,93 @@ void eval_einsum(EvalCall& call) {
            }));
 }
 
+// ---- ranges --------------------------------------------------------------------
+
+std::int64_t label_size(const RangeCall& call, const Equation& equation, Label label) {
+  std::int64_t size = 1;
+  for (std::size_t i = 0; i < equation.inputs.size(); ++i) {
+    for (std::size_t axis = 0; axis < equation.inputs[i].size(); ++axis) {
+      if (equation.inputs[i][axis] == label) size = broadcast_size(size, call.in(i).sizes[axis]);
+    }
+  }
+  return size;
+}
+
+bool repeats_label(const Term& term) {
+  return std::ranges::any_of(term, [&](Label label) { return std::ranges::count(term, label) > 1; });
+}
+
+int axis_of(const Term& term, Label label) {
+  const auto found = std::ranges::find(term, label);
+  return found == term.end() ? -1 : static_cast<int>(found - term.begin());
+}
+
+Contraction contraction_of(const RangeCall& call, const Equation& equation) {
+  Contraction result;
+  const auto axis = [&](Label label) {
+    return ContractedAxis{axis_of(equation.inputs[0], label), axis_of(equation.inputs[1], label),
+                          label_size(call, equation, label)};
+  };
+  for (const Label label : equation.output) result.out.push_back(axis(label));
+  for (const Label label : all_labels(equation)) {
+    if (std::ranges::find(equation.output, label) == equation.output.end()) result.summed.push_back(axis(label));
+  }
+  return result;
+}
+
+// Products of any number of operands, added so many times. Whatever is multiplied first may overflow or underflow.
+DotSum many_products(const RangeCall& call, double least, double most) {
+  double largest = most;
+  double magnitude = 1;
+  Range product = point(1);
+  for (std::size_t i = 0; i < call.input_count(); ++i) {
+    product = multiply(DType::float64, product, call.hull(i));
+    largest *= std::max(1.0, call.hull(i).magnitude());
+    magnitude *= call.hull(i).magnitude();
+  }
+  DotSum sum;
+  add_products(sum, product, point(1), least, most);
+  sum.magnitude = most * magnitude;
+  const DType dtype = call.out_dtype(0);
+  if (!is_float(dtype)) return sum;
+  const double lost = largest * static_cast<double>(call.input_count()) * min_subnormal(dtype);
+  // Underflow never changes a sign.
+  sum.lo = sum.below < 0 ? sum.lo - lost : std::max(sum.lo - lost, 0.0);
+  sum.hi = sum.above > 0 ? sum.hi + lost : std::min(sum.hi + lost, 0.0);
+  if (!(largest < max_finite(dtype) / 2)) sum.nan = sum.pinf = sum.ninf = true;
+  return sum;
+}
+
+void range_einsum(RangeCall& call) {
+  std::vector<std::size_t> ranks;
+  for (std::size_t i = 0; i < call.input_count(); ++i) {
+    if (call.in(i).ranked) ranks.push_back(call.in(i).rank());
+  }
+  double least = 0, most = kManyElements;
+  if (ranks.size() == call.input_count()) {
+    const Equation equation = parse_equation(call, ranks);
+    const bool plain = ranks.size() == 2 && std::ranges::none_of(equation.inputs, repeats_label);
+    if (plain) {
+      const std::optional<Weights> right = weights_of(call, 1);
+      const std::optional<Weights> left = right ? std::nullopt : weights_of(call, 0);
+      const Contracted product = contract(call, {&call.in(0), left ? &*left : nullptr, {}},
+                                          {&call.in(1), right ? &*right : nullptr, {}}, contraction_of(call, equation));
+      return call.out(0, rounded(call, call.out_type(0), product.sums));
+    }
+    least = most = 1;
+    for (const Label label : all_labels(equation)) {
+      if (std::ranges::find(equation.output, label) != equation.output.end()) continue;
+      const std::int64_t size = label_size(call, equation, label);
+      least *= size >= 0 ? static_cast<double>(size) : 0;
+      most *= size >= 0 ? static_cast<double>(size) : kManyElements;
+    }
+    if (ranks.size() == 1 && least == 1 && most == 1) return call.out(0, call.hull(0));
+  }
+  most = std::min(most, kManyElements);
+  const double terms = most + static_cast<double>(call.input_count());
+  call.out(0, rounded(call, call.out_dtype(0), many_products(call, least, most), terms));
+}
+
 const OpDef kOps[] = {
     {.name = "Einsum",
      .since = 12,
@@ -285,7 +374,9 @@ const OpDef kOps[] = {
      .freedom = "one sum over all products, in the order in which the labels appear, in float32 (float64 for float64), "
                 "rounded once",
      .infer = infer_einsum,
-     .eval = eval_einsum},
+     .eval = eval_einsum,
+     .range = range_einsum,
+     .overflow = "FN204"},
 };
 
 }  // namespace

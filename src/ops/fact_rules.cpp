@@ -44,6 +44,14 @@ Facts facts_not_below(const AbsTensor& x) {
 
 Facts facts_not_above(const AbsTensor& x) { return ordered(x, Fact::Kind::at_most, {Fact::Kind::at_most}); }
 
+Facts positive_part_facts(const AbsTensor& x) {
+  Facts facts = facts_not_below(x);
+  if (!x.identity.valid() || !x.ranked) return facts;
+  facts.push_back({.kind = Fact::Kind::max_operand, .source = x.identity, .axes = 0, .total = 2});
+  facts.push_back({.kind = Fact::Kind::max_operand, .source = {}, .axes = 1, .total = 2});
+  return facts;
+}
+
 std::vector<Form> forms_of(const AbsTensor& x) {
   if (!x.forms.empty() || x.first_symbol < 0) return x.forms;
   std::vector<Form> forms;

@@ -24,6 +24,9 @@ void range_mapped(RangeCall& call, Monotone monotone, const std::function<Range(
 Facts facts_not_below(const AbsTensor& x);
 Facts facts_not_above(const AbsTensor& x);  // at_most, likewise
 
+// Facts of max(x, 0).
+Facts positive_part_facts(const AbsTensor& x);
+
 // One form per cell: the tensor's own, or its cells' symbols; empty when there are neither.
 std::vector<Form> forms_of(const AbsTensor& x);
 // Every cell's form mapped; empty when no form is left.

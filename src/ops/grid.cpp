@@ -7,7 +7,10 @@
 
 #include "base/error.h"
 #include "ops/families.h"
+#include "ops/interpolate_range.h"
 #include "ops/move.h"
+#include "ops/range_groups.h"
+#include "ops/range_rules.h"
 #include "ops/resample.h"
 #include "ops/rules.h"
 #include "ops/shape_values.h"
@@ -262,6 +265,67 @@ void eval_affine_grid(EvalCall& call) {
   call.out(0, from_elements<double>(call.in(0).dtype(), dims, result));
 }
 
+// ---- ranges ----------------------------------------------------------------
+
+// Positions that are not finite, also after they were scaled, have no weights.
+bool loses_positions(const Range& grid, const AbsTensor& x) {
+  double size = 0;
+  for (std::size_t axis = 2; axis < x.rank(); ++axis) {
+    size = std::max(size, x.sizes[axis] < 0 ? kManyElements : static_cast<double>(x.sizes[axis]));
+  }
+  if (!x.ranked) size = kManyElements;
+  return grid.nan || grid.pinf || grid.ninf || !(grid.magnitude() * (size + 2) < max_finite(DType::float32));
+}
+
+void range_grid_sample(RangeCall& call) {
+  const Sampling sampling = sampling_of(call);
+  const DType dtype = call.out_dtype(0);
+  const AbsTensor& x = call.in(0);
+  const bool lost = loses_positions(call.hull(1), x);
+  Range each = x.hull();
+  if (sampling.padding == Padding::zeros || lost) each = join(each, point(0));
+  if (sampling.filter == Filter::nearest) {
+    call.out(0, each);
+    return;
+  }
+  const std::size_t axes = x.ranked && x.rank() > 2 ? x.rank() - 2 : 3;
+  const double negative = sampling.filter == Filter::cubic ? 0.1875 : 0;
+  Range result;
+  if (is_float(dtype)) {
+    for (const DType carrier : call.accumulators(dtype)) {
+      result = join(result, weighted_range(dtype, carrier, each, axes, negative, 4));
+    }
+    result.nan |= lost;
+  } else if (is_int(dtype) && negative == 0) {
+    result = from_bounds(dtype, each.lo - 1, each.hi + 1);  // truncated after rounding errors
+  } else {
+    result = top(dtype);
+  }
+  call.out(0, result);
+}
+
+// Row times (x, y[, z], 1) with coordinates in [-1, 1].
+void range_affine_grid(RangeCall& call) {
+  const DType dtype = call.out_dtype(0);
+  const Range theta = call.hull(0);
+  const Range factor = multiply(dtype, theta, {.lo = -1, .hi = 1});
+  const double axes = call.out_type(0).ranked && call.out_type(0).shape.size() == 4 ? 2 : 3;
+  Group terms;
+  terms.parts = {{.each = factor, .count = axes}, {.each = theta, .count = 1}};
+  Range result;
+  for (const DType carrier : call.accumulators(dtype)) {
+    const double slack = 8 * (unit_roundoff(carrier) * theta.magnitude() + min_subnormal(carrier)) * (axes + 1);
+    Range sum = group_sum(dtype, carrier, terms);
+    if (sum.has_finite()) {
+      const Range wide = from_bounds(dtype, sum.lo - slack, sum.hi + slack);
+      sum.lo = wide.lo;
+      sum.hi = wide.hi;
+    }
+    result = join(result, sum);
+  }
+  call.out(0, result);
+}
+
 const OpDef kOps[] = {
     {.name = "GridSample",
      .since = 16,
@@ -271,7 +335,8 @@ const OpDef kOps[] = {
               "padding_mode: string = zeros {zeros, border, reflection}; align_corners: int = 0",
      .freedom = "coordinates in float32 (float64 for such a grid), sums in double rounded once",
      .infer = infer_grid_sample,
-     .eval = eval_grid_sample},
+     .eval = eval_grid_sample,
+     .range = range_grid_sample},
     {.name = "AffineGrid",
      .since = 20,
      .summary = "evenly spaced positions in [-1, 1], moved by an affine map",
@@ -279,7 +344,8 @@ const OpDef kOps[] = {
      .attrs = "align_corners: int = 0",
      .freedom = "computed in double and rounded once; with align_corners a single pixel is at -1",
      .infer = infer_affine_grid,
-     .eval = eval_affine_grid},
+     .eval = eval_affine_grid,
+     .range = range_affine_grid},
 };
 
 }  // namespace

@@ -1,8 +1,12 @@
 // Experimental ops of ONNX 1.0 to 1.4 that opset 10 removed. Old exporters used them and the files are still around.
 #include <cmath>
 
+#include "domain/movement.h"
 #include "ops/elementwise.h"
+#include "ops/fact_rules.h"
 #include "ops/families.h"
+#include "ops/function_range.h"
+#include "tensor/float_formats.h"
 
 namespace finity {
 
@@ -175,6 +179,60 @@ void eval_given_tensor_fill(EvalCall& call) {
   call.out(0, from_elements<double>(dtype, *dims, values));
 }
 
+// ---- ranges ----------------------------------------------------------------
+
+void range_affine(RangeCall& call) {
+  const double alpha = call.real("alpha");
+  const double beta = call.real("beta");
+  range_mapped(call, alpha >= 0 ? Monotone::increasing : Monotone::no, [&](const Range& x, DType dtype) {
+    return affine_of(dtype, x, attribute_range(dtype, alpha), attribute_range(dtype, beta));
+  });
+}
+
+void range_scale(RangeCall& call) {
+  const double scale = call.real("scale");
+  range_mapped(call, scale >= 0 ? Monotone::increasing : Monotone::no,
+               [&](const Range& x, DType dtype) { return multiply(dtype, x, attribute_range(dtype, scale)); });
+}
+
+// alpha * F(beta * x)
+template <Range (*F)(DType, const Range&, double, double, int)>
+void range_scaled(RangeCall& call) {
+  const double alpha = call.real("alpha");
+  const double beta = call.real("beta");
+  range_mapped(call, Monotone::no,
+               [&](const Range& x, DType dtype) { return F(dtype, x, alpha, beta, call.settings().library_ulps); });
+}
+
+void range_image_scaler(RangeCall& call) {
+  const DType dtype = call.out_dtype(0);
+  const std::vector<double> biases = call.reals("bias");
+  Range bias = biases.empty() ? point(0) : Range{};
+  for (const double value : biases) bias = join(bias, attribute_range(dtype, value));
+  const Range scale = attribute_range(dtype, call.real("scale"));
+  range_mapped(call, Monotone::no, [&](const Range& x, DType) { return affine_of(dtype, x, scale, bias); });
+}
+
+void range_crop(RangeCall& call) {
+  const AbsTensor& x = call.in(0);
+  const auto dim = [](std::int64_t size) { return size >= 0 ? Dim::of(size) : Dim{}; };
+  if (!x.ranked || x.rank() != 4) return call.out(0, x.hull());
+  const Window window = crop_window(call, dim(x.sizes[2]), dim(x.sizes[3]));
+  if (!window.height.known() || !window.width.known()) return call.out(0, x.hull());
+  const AbsTensor rows = sliced(x, 2, window.top, window.height.size, call.symbols());
+  call.out(0, sliced(rows, 3, window.left, window.width.size, call.symbols()));
+}
+
+void range_given_tensor_fill(RangeCall& call) {
+  const DType dtype = call.out_dtype(0);
+  Range range;
+  for (const double value : call.reals("values")) {
+    const double stored = is_float(dtype) ? round_to(dtype, value) : std::trunc(value);
+    range = join(range, is_float(dtype) ? point(stored) : from_bounds(dtype, stored, stored));
+  }
+  call.out(0, range);
+}
+
 const OpDef kOps[] = {
     {.name = "Affine",
      .until = kLastOpset,
@@ -182,49 +240,60 @@ const OpDef kOps[] = {
      .signature = kFloatToFloat,
      .attrs = "alpha: float = 1.0; beta: float = 0.0",
      .infer = infer_same_shape,
-     .eval = eval_affine},
+     .eval = eval_affine,
+     .range = range_affine,
+     .elementwise = true},
     {.name = "Scale",
      .until = kLastOpset,
      .summary = "x times a constant",
      .signature = kFloatToFloat,
      .attrs = "scale: float = 1.0",
      .infer = infer_same_shape,
-     .eval = eval_scale},
+     .eval = eval_scale,
+     .range = range_scale,
+     .elementwise = true},
     {.name = "ScaledTanh",
      .until = kLastOpset,
      .summary = "alpha * tanh(beta * x)",
      .signature = kFloatToFloat,
      .attrs = "alpha: float; beta: float",
      .infer = infer_same_shape,
-     .eval = eval_scaled_tanh},
+     .eval = eval_scaled_tanh,
+     .range = range_scaled<scaled_tanh_of>,
+     .elementwise = true},
     {.name = "ParametricSoftplus",
      .until = kLastOpset,
      .summary = "alpha * log(1 + exp(beta * x))",
      .signature = kFloatToFloat,
      .attrs = "alpha: float; beta: float",
      .infer = infer_same_shape,
-     .eval = eval_parametric_softplus},
+     .eval = eval_parametric_softplus,
+     .range = range_scaled<scaled_softplus_of>,
+     .elementwise = true},
     {.name = "ImageScaler",
      .until = kLastOpset,
      .summary = "pixels times a constant, plus a bias per channel",
      .signature = kFloatToFloat,
      .attrs = "bias: floats; scale: float = 1.0",
      .infer = infer_image,
-     .eval = eval_image_scaler},
+     .eval = eval_image_scaler,
+     .range = range_image_scaler},
     {.name = "Crop",
      .until = kLastOpset,
      .summary = "pictures without their border, or a part of a given size",
      .signature = kFloatToFloat,
      .attrs = "border: ints; scale: ints",
      .infer = infer_crop,
-     .eval = eval_crop},
+     .eval = eval_crop,
+     .range = range_crop},
     {.name = "GivenTensorFill",
      .until = kLastOpset,
      .summary = "a tensor with the given elements",
      .signature = "(shape?: T) -> (X: T) where T: float | int32 | int64",
      .attrs = "values: floats; shape: ints; input_as_shape: int = 0; extra_shape: ints",
      .infer = infer_given_tensor_fill,
-     .eval = eval_given_tensor_fill},
+     .eval = eval_given_tensor_fill,
+     .range = range_given_tensor_fill},
 };
 
 }  // namespace

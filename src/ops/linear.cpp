@@ -7,6 +7,7 @@
 #include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/matmul.h"
+#include "ops/matmul_range.h"
 #include "ops/rules.h"
 #include "tensor/convert.h"
 
@@ -180,7 +181,9 @@ const OpDef kOps[] = {
      .tf = "BatchMatMulV2",
      .freedom = kDotFreedom,
      .infer = infer_matmul,
-     .eval = eval_matmul},
+     .eval = eval_matmul,
+     .range = range_matmul,
+     .overflow = "FN204"},
     {.name = "Gemm",
      .summary = "alpha * A * B + beta * C for matrices, A and B perhaps transposed",
      .signature = "(A: T, B: T, C?: T) -> (Y: T) where T: float | int32 | int64 | uint32 | uint64",
@@ -188,7 +191,9 @@ const OpDef kOps[] = {
      .freedom = "products are added in index order, scaled and C added, all in float32 (float64 for float64), "
                 "and rounded once; with beta = 0 C is not read",
      .infer = infer_gemm,
-     .eval = eval_gemm},
+     .eval = eval_gemm,
+     .range = range_gemm,
+     .overflow = "FN204"},
     {.name = "Det",
      .since = 11,
      .summary = "determinant of each square matrix",
@@ -196,7 +201,9 @@ const OpDef kOps[] = {
      .tf = "MatrixDeterminant",
      .freedom = "elimination with partial pivoting in float64, rounded once",
      .infer = infer_det,
-     .eval = eval_det},
+     .eval = eval_det,
+     .range = range_det,
+     .overflow = "FN204"},
 };
 
 }  // namespace

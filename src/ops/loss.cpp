@@ -1,4 +1,5 @@
 // Losses over class labels. Scores are [N, C, d1, ..., dk], labels [N, d1, ..., dk].
+#include <algorithm>
 #include <optional>
 
 #include "ops/accumulate.h"
@@ -125,13 +126,26 @@ struct LossTerms {
   Range scores = {};                       // log-probabilities
   Range weights = {};                      // of labels that count
   bool may_ignore = false;                 // labels may count for nothing
+  double least_weight = 1;                 // of those that are not zero
   double least = 1, most = kManyElements;  // labels
 };
+
+// Smallest weight above zero, where weights are not negative.
+double least_weight(RangeCall& call, const Range& weights) {
+  const double smallest = min_subnormal(call.in_dtype(2));
+  if (weights.lo > 0) return weights.lo;
+  const Tensor* value = call.value(2, std::int64_t{1} << 20);
+  if (value == nullptr) return smallest;
+  double least = weights.hi;
+  for (const double weight : elements<double>(*value)) least = weight > 0 ? std::min(least, weight) : least;
+  return std::max(least, smallest);
+}
 
 LossTerms loss_terms(RangeCall& call, const AbsTensor& log_probs) {
   LossTerms terms;
   terms.scores = log_probs.hull();
   terms.weights = call.has_range(2) ? call.hull(2) : point(1);
+  if (call.has_range(2)) terms.least_weight = least_weight(call, terms.weights);
   if (call.has_attr("ignore_index")) {
     terms.may_ignore = call.hull(1).contains(static_cast<double>(call.integer("ignore_index")));
   }
@@ -155,7 +169,9 @@ Range weighted_mean(const LossTerms& terms, DType carrier) {
   Range result;
   if (losses.has_finite()) {
     const double lost = terms.most * u < 0.25 ? 2 * (terms.most + 4) * u : terms.most * sum_growth(carrier, terms.most);
-    const double slack = lost * losses.magnitude();
+    // Products with tiny weights underflow.
+    const double underflow = min_subnormal(carrier) / terms.least_weight;
+    const double slack = lost * losses.magnitude() + underflow;
     result = from_bounds(carrier, losses.lo - slack, losses.hi + slack);
   }
   const bool infinite = losses.pinf || losses.ninf;

@@ -7,6 +7,7 @@
 #include "ops/dot.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
+#include "ops/pool_range.h"
 #include "ops/pooling.h"
 #include "ops/rules.h"
 #include "tensor/convert.h"
@@ -217,7 +218,8 @@ const OpDef kOps[] = {
      .tf = "MaxPool",
      .freedom = kMaxFreedom,
      .infer = infer_pool,
-     .eval = eval_max_pool},
+     .eval = eval_max_pool,
+     .range = range_max_pool},
     {.name = "AveragePool",
      .summary = "mean of each window",
      .signature = "(X: T) -> (Y: T) where T: float",
@@ -226,7 +228,9 @@ const OpDef kOps[] = {
      .tf = "AvgPool",
      .freedom = kSumFreedom,
      .infer = infer_pool,
-     .eval = eval_average_pool},
+     .eval = eval_average_pool,
+     .range = range_average_pool,
+     .overflow = "FN205"},
     {.name = "LpPool",
      .summary = "p-norm of each window",
      .signature = "(X: T) -> (Y: T) where T: float",
@@ -234,26 +238,33 @@ const OpDef kOps[] = {
               "dilations: ints; pads: ints; ceil_mode: int = 0; p: value",
      .freedom = kSumFreedom,
      .infer = infer_pool,
-     .eval = eval_lp_pool},
+     .eval = eval_lp_pool,
+     .range = range_lp_pool,
+     .overflow = "FN205"},
     {.name = "GlobalMaxPool",
      .summary = "largest element of each channel",
      .signature = "(X: T) -> (Y: T) where T: float",
      .freedom = kMaxFreedom,
      .infer = infer_global_pool,
-     .eval = eval_global_max_pool},
+     .eval = eval_global_max_pool,
+     .range = range_global_max_pool},
     {.name = "GlobalAveragePool",
      .summary = "mean of each channel",
      .signature = "(X: T) -> (Y: T) where T: float",
      .freedom = kSumFreedom,
      .infer = infer_global_pool,
-     .eval = eval_global_average_pool},
+     .eval = eval_global_average_pool,
+     .range = range_global_average_pool,
+     .overflow = "FN205"},
     {.name = "GlobalLpPool",
      .summary = "p-norm of each channel",
      .signature = "(X: T) -> (Y: T) where T: float",
      .attrs = "p: value",
      .freedom = kSumFreedom,
      .infer = infer_global_pool,
-     .eval = eval_global_lp_pool},
+     .eval = eval_global_lp_pool,
+     .range = range_global_lp_pool,
+     .overflow = "FN205"},
     {.name = "MaxUnpool",
      .since = 9,
      .summary = "puts elements back where MaxPool found them, zeros elsewhere",
@@ -261,7 +272,8 @@ const OpDef kOps[] = {
      .attrs = "kernel_shape: ints; strides: ints; pads: ints",
      .freedom = "indices count through the size that follows from the attributes, also where output_shape is larger",
      .infer = infer_max_unpool,
-     .eval = eval_max_unpool},
+     .eval = eval_max_unpool,
+     .range = range_max_unpool},
 };
 
 }  // namespace

@@ -1,7 +1,12 @@
 // Conversions between floats and linearly quantized numbers.
+#include <algorithm>
+#include <cmath>
+
 #include "base/error.h"
+#include "ops/cast.h"
 #include "ops/families.h"
 #include "ops/quantization.h"
+#include "ops/range_rules.h"
 #include "ops/rules.h"
 #include "tensor/convert.h"
 #include "tensor/float_formats.h"
@@ -58,9 +63,9 @@ void infer_quantize(InferCall& call) {
 }
 
 // The division is rounded to the scale's dtype, or to `precision`; scales that are no usual float divide in float32.
-DType division_dtype(const EvalCall& call) {
+DType division_dtype(const Call& call, DType scale) {
   const DType precision = dtype_attr(call, "precision");
-  const DType chosen = precision == DType::undefined ? call.in(1).dtype() : precision;
+  const DType chosen = precision == DType::undefined ? scale : precision;
   return is_float(chosen) && info(chosen).bits >= 16 ? chosen : DType::float32;
 }
 
@@ -72,7 +77,7 @@ void eval_quantize(EvalCall& call) {
   const std::vector<double> values = elements<double>(x);
   const std::vector<double> scales = elements<double>(call.in(1));
   const std::vector<double> zeros = zero_points(call);
-  const DType precision = division_dtype(call);
+  const DType precision = division_dtype(call, call.in(1).dtype());
   const bool saturate = call.integer("saturate", 1) != 0;
   std::vector<double> result(values.size());
   layout.for_each([&](std::size_t i, std::size_t s) {
@@ -81,6 +86,47 @@ void eval_quantize(EvalCall& call) {
   });
   call.out(0, from_elements<double>(out, x.dims(), result));
 }
+
+// x / scale as a range of the dtype it is divided in. Libraries that multiply by 1 / scale are off by a unit or so,
+// which decides ties.
+Range divided_range(DType precision, const Range& x, const Range& scale) {
+  const Range quotient = divide(precision, x, scale);
+  if (!quotient.has_finite()) return quotient;
+  Range range = from_bounds(precision, quotient.lo, quotient.hi, 2);
+  range.nan |= quotient.nan;
+  range.pinf |= quotient.pinf;
+  range.ninf |= quotient.ninf;
+  return range;
+}
+
+// Rounded, shifted by the zero point, saturated. NaN may become any number.
+Range quantized_range(DType out, const Range& x, const Range& zero) {
+  if (x.is_empty() || zero.is_empty()) return {};
+  const double least = lowest_finite(out);
+  const double most = max_finite(out);
+  if (x.nan || zero.nan) return any_finite(out);
+  const auto limited = [&](double v) { return std::clamp(v, least, most); };
+  return from_bounds(out, limited(std::nearbyint(x.least()) + zero.lo),
+                     limited(std::nearbyint(x.greatest()) + zero.hi));
+}
+
+void range_quantize(RangeCall& call) {
+  const DType out = call.out_dtype(0);
+  const DType from = call.in_dtype(0);
+  const DType precision = division_dtype(call, call.in_dtype(1));
+  const Range scale = cast_range(call.hull(1), call.in_dtype(1), precision);
+  const Range zero = call.has_range(2) ? call.hull(2) : point(0);
+  const CastOptions options{.saturate = call.integer("saturate", 1) != 0};
+  range_unary(call, [&](const Range& x, DType) {
+    const Range divided = divided_range(precision, cast_range(x, from, precision), scale);
+    if (is_int(out)) return quantized_range(out, divided, zero);
+    return cast_range(add(precision, divided, zero), precision, out, options);
+  });
+}
+
+UnsafeSet zero_scale(DType) { return {{0, 0}}; }
+
+constexpr Hazard kZeroScale[] = {{.rule = "FN307", .operand = 1, .unsafe = zero_scale}};
 
 // ---- DequantizeLinear --------------------------------------------------------
 
@@ -107,6 +153,18 @@ void eval_dequantize(EvalCall& call) {
   call.out(0, from_elements<double>(out, x.dims(), result));
 }
 
+void range_dequantize(RangeCall& call) {
+  const DType out = call.out_dtype(0);
+  const Range scale = call.hull(1);
+  const Range zero = call.has_range(2) ? call.hull(2) : point(0);
+  range_unary(call, [&](const Range& x, DType) {
+    const Range shifted = subtract(DType::float32, x, zero);
+    // The product rounded once, or to float32 first.
+    const Range product = multiply(DType::float32, shifted, scale);
+    return join(multiply(out, shifted, scale), cast_range(product, DType::float32, out));
+  });
+}
+
 // ---- DynamicQuantizeLinear ---------------------------------------------------
 
 void infer_dynamic_quantize(InferCall& call) {
@@ -121,6 +179,23 @@ void eval_dynamic_quantize(EvalCall& call) {
   call.out(0, from_elements<double>(DType::uint8, x.dims(), result.values));
   call.out(1, Tensor::scalar(result.scale));
   call.out(2, from_elements<double>(DType::uint8, {}, std::vector<double>{result.zero_point}));
+}
+
+// (max(x, 0) - min(x, 0)) / 255, or 1 where that is 0. Tiny data may give a scale of 0.
+void range_dynamic_quantize(RangeCall& call) {
+  const Range x = call.hull(0);
+  const Range bytes = any_finite(DType::uint8);
+  const Range largest = maximum(x, point(0));
+  const Range least = minimum(x, point(0));
+  Range width = subtract(DType::float32, largest, least);
+  // All elements above zero, or all below: the width is at least the smallest of them.
+  if (width.has_finite()) width.lo = std::max({x.lo, -x.hi, 0.0});
+  Range scale = divide(DType::float32, width, point(255));
+  const bool never_zero = width.has_finite() && width.lo > 0 && call.in(0).least_count(~0U) >= 1;
+  if (!never_zero) scale = join(scale, point(1));
+  call.out(0, bytes);
+  call.out(1, scale);
+  call.out(2, bytes);
 }
 
 constexpr std::string_view kQuantizeSignature =
@@ -143,7 +218,9 @@ const OpDef kOps[] = {
      .attrs = "axis: int = 1; block_size: int = 0; output_dtype: int = 0; precision: int = 0; saturate: int = 1",
      .freedom = kQuantizeFreedom,
      .infer = infer_quantize,
-     .eval = eval_quantize},
+     .eval = eval_quantize,
+     .range = range_quantize,
+     .hazards = kZeroScale},
     {.name = "DequantizeLinear",
      .since = 10,
      .summary = "(x - zero point) * scale",
@@ -151,14 +228,16 @@ const OpDef kOps[] = {
      .attrs = "axis: int = 1; block_size: int = 0; output_dtype: int = 0",
      .freedom = kDequantizeFreedom,
      .infer = infer_dequantize,
-     .eval = eval_dequantize},
+     .eval = eval_dequantize,
+     .range = range_dequantize},
     {.name = "DynamicQuantizeLinear",
      .since = 11,
      .summary = "quantizes to uint8 with the scale and zero point that fit the data",
      .signature = "(x: float32) -> (y: uint8, y_scale: float32, y_zero_point: uint8)",
      .freedom = "all in float32; the scale of all zeros is 1; one NaN makes the scale NaN",
      .infer = infer_dynamic_quantize,
-     .eval = eval_dynamic_quantize},
+     .eval = eval_dynamic_quantize,
+     .range = range_dynamic_quantize},
     {.name = "QuantizeLinear",
      .domain = kMicrosoft,
      .summary = "x / scale rounded to nearest even, plus zero point, saturated",
@@ -166,7 +245,9 @@ const OpDef kOps[] = {
      .attrs = "axis: int; block_size: int = 0",
      .freedom = kQuantizeFreedom,
      .infer = infer_quantize,
-     .eval = eval_quantize},
+     .eval = eval_quantize,
+     .range = range_quantize,
+     .hazards = kZeroScale},
     {.name = "DequantizeLinear",
      .domain = kMicrosoft,
      .summary = "(x - zero point) * scale",
@@ -174,7 +255,8 @@ const OpDef kOps[] = {
      .attrs = "axis: int; block_size: int = 0",
      .freedom = kDequantizeFreedom,
      .infer = infer_dequantize,
-     .eval = eval_dequantize},
+     .eval = eval_dequantize,
+     .range = range_dequantize},
 };
 
 }  // namespace

@@ -1,11 +1,13 @@
 // Random tensors. Values differ between runtimes by nature; ours depend on the
 // node's seed attribute alone when it has one, else on the seed of the run.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <string>
 
 #include "base/error.h"
 #include "ops/families.h"
+#include "ops/range_rules.h"
 #include "ops/rules.h"
 #include "tensor/convert.h"
 
@@ -15,6 +17,11 @@ namespace {
 
 constexpr std::string_view kRandomFreedom =
     "xoshiro256**; with a seed attribute always the same values, which are not those of other runtimes";
+constexpr std::string_view kNormalFreedom =
+    "xoshiro256**, Box-Muller; with a seed attribute always the same values, which are not those of other runtimes; "
+    "values farther than 9 scale from the mean are taken to be impossible: 53 random bits reach 8.6";
+// Of the standard normal distribution.
+constexpr double kFarthest = 9;
 
 // Runs `draw` with the generator the node asks for.
 template <class Draw>
@@ -173,24 +180,57 @@ void eval_multinomial(EvalCall& call) {
   call.out(0, from_elements<std::int64_t>(shape.dtype(), shape.dims(), outcomes));
 }
 
+// ---- ranges ----------------------------------------------------------------
+
+void range_normal(RangeCall& call) {
+  const double mean = call.real("mean");
+  const double reach = kFarthest * std::abs(call.real("scale"));
+  call.out(0, from_bounds(call.out_dtype(0), mean - reach, mean + reach));
+}
+
+// Both ends are possible: the upper one by rounding.
+void range_uniform(RangeCall& call) {
+  const double low = call.real("low");
+  const double high = call.real("high");
+  call.out(0, from_bounds(call.out_dtype(0), std::min(low, high), std::max(low, high)));
+}
+
+void range_bernoulli(RangeCall& call) {
+  range_unary(call, [](const Range& p, DType) {
+    if (p.is_empty()) return Range{};
+    const bool sometimes = p.may_be_positive();
+    const bool always = !p.nan && p.least() >= 1;
+    return Range{.lo = always ? 1.0 : 0.0, .hi = sometimes ? 1.0 : 0.0, .integer = true};
+  });
+}
+
+void range_multinomial(RangeCall& call) {
+  const Type& type = call.in_type(0);
+  const bool known = type.ranked && type.shape.size() == 2 && type.shape[1].known();
+  const double last = known ? static_cast<double>(type.shape[1].size) - 1 : max_finite(call.out_dtype(0));
+  call.out(0, from_bounds(call.out_dtype(0), 0, std::max(last, 0.0)));
+}
+
 const OpDef kOps[] = {
     {.name = "RandomNormal",
      .summary = "normally distributed values",
      .signature = "() -> (output: T) where T: float",
      .attrs = "dtype: int = 1; mean: float = 0; scale: float = 1; seed: float; shape: ints",
      .tf = "RandomStandardNormal",
-     .freedom = kRandomFreedom,
+     .freedom = kNormalFreedom,
      .random = true,
      .infer = infer_shape_attr,
-     .eval = eval_random_normal},
+     .eval = eval_random_normal,
+     .range = range_normal},
     {.name = "RandomNormalLike",
      .summary = "normally distributed values in the shape of the input",
      .signature = "(input: any) -> (output: T) where T: float",
      .attrs = "dtype: int; mean: float = 0; scale: float = 1; seed: float",
-     .freedom = kRandomFreedom,
+     .freedom = kNormalFreedom,
      .random = true,
      .infer = infer_like,
-     .eval = eval_random_normal_like},
+     .eval = eval_random_normal_like,
+     .range = range_normal},
     {.name = "RandomUniform",
      .summary = "uniformly distributed values",
      .signature = "() -> (output: T) where T: float",
@@ -199,7 +239,8 @@ const OpDef kOps[] = {
      .freedom = kRandomFreedom,
      .random = true,
      .infer = infer_shape_attr,
-     .eval = eval_random_uniform},
+     .eval = eval_random_uniform,
+     .range = range_uniform},
     {.name = "RandomUniformLike",
      .summary = "uniformly distributed values in the shape of the input",
      .signature = "(input: any) -> (output: T) where T: float",
@@ -207,7 +248,8 @@ const OpDef kOps[] = {
      .freedom = kRandomFreedom,
      .random = true,
      .infer = infer_like,
-     .eval = eval_random_uniform_like},
+     .eval = eval_random_uniform_like,
+     .range = range_uniform},
     {.name = "Bernoulli",
      .since = 15,
      .summary = "1 with the given probability, else 0",
@@ -216,7 +258,8 @@ const OpDef kOps[] = {
      .freedom = kRandomFreedom,
      .random = true,
      .infer = infer_bernoulli,
-     .eval = eval_bernoulli},
+     .eval = eval_bernoulli,
+     .range = range_bernoulli},
     {.name = "Multinomial",
      .since = 7,
      .summary = "outcomes drawn by their unnormalised log-probabilities",
@@ -226,7 +269,8 @@ const OpDef kOps[] = {
      .freedom = "a NaN weight counts as 0; without any weight the outcome is 0",
      .random = true,
      .infer = infer_multinomial,
-     .eval = eval_multinomial},
+     .eval = eval_multinomial,
+     .range = range_multinomial},
 };
 
 }  // namespace

@@ -90,13 +90,15 @@ Range root_of_squares(DType dtype, DType carrier, const Group& group) {
 
 class FactWriter {
  public:
-  FactWriter(const AbsTensor& x, const std::optional<Reduced>& reduced, AbsTensor& result)
-      : x_(x), result_(result), bits_(reduced ? axis_bits(reduced->axes) : std::nullopt) {
-    aligned_ = reduced && reduced->aligned();
+  FactWriter(const AbsTensor& x, const std::optional<Reduced>& reduced, AbsTensor& result) : x_(x), result_(result) {
+    if (!reduced || reduced->axes.size() > 32) return;
+    known_ = true;
+    axes_ = axis_bits(reduced->axes).value_or(0);
+    aligned_ = reduced->aligned();
   }
   void add(Fact::Kind kind, ValueId source, double slack = 0) {
-    if (!bits_ || !source.valid() || !(slack < 1)) return;
-    result_.facts.push_back({.kind = kind, .source = source, .axes = *bits_, .aligned = aligned_, .slack = slack});
+    if (!known_ || !source.valid() || !(slack < 1)) return;
+    result_.facts.push_back({.kind = kind, .source = source, .axes = axes_, .aligned = aligned_, .slack = slack});
   }
   void add(Fact::Kind kind) { add(kind, x_.identity); }
   // x is the square of these.
@@ -107,13 +109,14 @@ class FactWriter {
     }
     return result;
   }
-  std::uint32_t axes() const { return bits_.value_or(0); }
-  bool known() const { return bits_.has_value(); }
+  std::uint32_t axes() const { return axes_; }
+  bool known() const { return known_; }
 
  private:
   const AbsTensor& x_;
   AbsTensor& result_;
-  std::optional<std::uint32_t> bits_;
+  std::uint32_t axes_ = 0;
+  bool known_ = false;
   bool aligned_ = false;
 };
 
@@ -281,8 +284,8 @@ void range_reduce_min(RangeCall& call) {
 
 namespace {
 
-// Products of magnitudes over a group, each bound for the worst number of repetitions. Every multiplication rounds once,
-// except those by 1; an element of at most 1 never makes a product larger.
+// Products of magnitudes over a group, each bound for the worst number of repetitions. Every multiplication rounds
+// once, except those by 1; an element of at most 1 never makes a product larger.
 struct Products {
   double largest = 1;    // of the largest magnitudes
   double smallest = 1;   // of the smallest ones

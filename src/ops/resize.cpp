@@ -7,7 +7,9 @@
 
 #include "base/error.h"
 #include "ops/families.h"
+#include "ops/interpolate_range.h"
 #include "ops/move.h"
+#include "ops/range_rules.h"
 #include "ops/resample.h"
 #include "ops/rules.h"
 #include "ops/shape_values.h"
@@ -310,6 +312,99 @@ void eval_upsample(EvalCall& call) {
   call.out(0, resize(call.in(0), plan_axes(call.in(0), request), options, 0.0));
 }
 
+// ---- ranges ----------------------------------------------------------------
+
+// The scales, where they are known; empty when sizes are given instead.
+std::optional<std::vector<float>> known_scales(RangeCall& call) {
+  const std::size_t at = scales_input(call);
+  if (!call.has_range(at)) return std::vector<float>();
+  const Tensor* value = call.value(at, 64);
+  return value == nullptr ? std::nullopt : std::optional(elements<float>(*value));
+}
+
+// The plan of every axis, where all of it is known.
+std::optional<std::vector<AxisPlan>> known_plans(RangeCall& call) {
+  const AbsTensor& x = call.in(0);
+  const Dims out = sizes_of(call.out_type(0));
+  const auto scales = known_scales(call);
+  const bool stretch = call.text("keep_aspect_ratio_policy") == "stretch";
+  if (!x.ranked || out.size() != x.rank() || !scales || (scales->empty() && !stretch)) return std::nullopt;
+  std::vector<AxisPlan> plans;
+  for (std::size_t i = 0; i < x.rank(); ++i) {
+    if (x.sizes[i] <= 0 || out[i] < 0) return std::nullopt;
+    plans.push_back({.in = x.sizes[i], .out = out[i], .scale = 1, .length = static_cast<float>(out[i])});
+  }
+  const std::vector<std::size_t> axes = resized_axes(call, x.rank());
+  if (!scales->empty() && scales->size() != axes.size()) return std::nullopt;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    AxisPlan& plan = plans[axes[i]];
+    plan.scale = scales->empty() ? static_cast<float>(plan.out) / static_cast<float>(plan.in) : (*scales)[i];
+    if (!scales->empty()) plan.length = static_cast<float>(plan.in) * plan.scale;
+  }
+  return plans;
+}
+
+// Axes that surely stay as they are: not named, scaled by exactly 1, or asked to have the size they have.
+AxisSet untouched_axes(RangeCall& call) {
+  const Shape& in = call.in_type(0).shape;
+  const Shape& out = call.out_type(0).shape;
+  const auto scales = known_scales(call);
+  const bool stretch = call.text("keep_aspect_ratio_policy") == "stretch";
+  AxisSet untouched(in.size(), true);
+  const std::vector<std::size_t> axes = resized_axes(call, in.size());
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const std::size_t axis = axes[i];
+    const bool by_sizes = scales && scales->empty() && stretch;
+    const bool same_size = out.size() == in.size() && surely_equal(in[axis], out[axis]);
+    const bool scaled_by_one = scales && scales->size() == axes.size() && (*scales)[i] == 1;
+    untouched[axis] = by_sizes ? same_size : scaled_by_one;
+  }
+  return untouched;
+}
+
+// Largest sum of negative weights on an axis.
+std::optional<double> negative_weight(const std::vector<AxisPlan>& plans, const ResampleOptions& options) {
+  constexpr std::int64_t kLongest = 1 << 13;
+  double negative = 0;
+  for (const AxisPlan& plan : plans) {
+    if (plan.identity()) continue;
+    if (plan.in > kLongest || plan.out > kLongest) return std::nullopt;
+    for (const auto& taps : axis_taps(plan, options)) {
+      double below = 0;
+      for (const Tap& tap : taps) below += std::max(-tap.weight, 0.0);
+      negative = std::max(negative, below);
+    }
+  }
+  return negative * (1 + 1e-5);  // coordinates are not the same in every library
+}
+
+void range_resize(RangeCall& call) {
+  const ResampleOptions options = options_of(call);
+  const bool crops = options.coordinates == "tf_crop_and_resize";
+  Interpolation how{.moves_only = options.mode == "nearest"};
+  if (crops) how.fill = call.real("extrapolation_value");
+  const auto plans = crops ? std::nullopt : known_plans(call);
+  if (call.in(0).ranked && call.in_type(0).shape.size() == call.in(0).rank() && !crops) {
+    how.untouched = untouched_axes(call);
+  }
+  if (options.mode == "cubic") {
+    how.taps = 4;
+    how.negative = cubic_overshoot(options.cubic_coeff);
+    // Weights outside are left out, stretched ones divided by their sum: only the weights themselves tell.
+    const bool divided = options.exclude_outside || options.antialias;
+    if (divided) how.negative = plans ? negative_weight(*plans, options) : std::nullopt;
+  }
+  if (options.antialias) {
+    how.taps = plans ? 4 : 0x1p20;
+    for (const AxisPlan& plan : plans.value_or(std::vector<AxisPlan>())) {
+      how.taps = std::max(how.taps, static_cast<double>(plan.in));
+    }
+  }
+  range_interpolated(call, how);
+}
+
+void range_upsample(RangeCall& call) { range_interpolated(call, {.moves_only = call.text("mode") == "nearest"}); }
+
 constexpr std::string_view kFreedom =
     "coordinates in float32, sums in double rounded once; integers are rounded to the nearest and saturate; before "
     "opset 11 coordinates are asymmetric and nearest means down, or up where an axis shrinks";
@@ -328,7 +423,8 @@ const OpDef kOps[] = {
               "keep_aspect_ratio_policy: string = stretch {stretch, not_larger, not_smaller}",
      .freedom = kFreedom,
      .infer = infer_resize,
-     .eval = eval_resize},
+     .eval = eval_resize,
+     .range = range_resize},
     {.name = "Upsample",
      .until = 9,
      .summary = "a larger size by nearest or linear interpolation",
@@ -337,7 +433,8 @@ const OpDef kOps[] = {
               "width_scale: float",
      .freedom = kFreedom,
      .infer = infer_upsample,
-     .eval = eval_upsample},
+     .eval = eval_upsample,
+     .range = range_upsample},
 };
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include "base/error.h"
 #include "ops/dot.h"
 #include "ops/families.h"
+#include "ops/range_groups.h"
+#include "ops/reduce_range.h"
 #include "ops/rules.h"
 #include "tensor/convert.h"
 
@@ -239,6 +241,44 @@ void eval_roi_align(EvalCall& call) {
            }));
 }
 
+// ---- ranges --------------------------------------------------------------------
+
+// Elements of the region, or zero where there is none.
+void range_max_roi_pool(RangeCall& call) { call.out(0, join(call.hull(0), point(0))); }
+
+// Sample points of a bin that lie in the image: given, or at distances between half a pixel and one.
+double sample_count(const RangeCall& call) {
+  const auto ratio = static_cast<double>(call.integer("sampling_ratio"));
+  if (ratio > 0) return ratio * ratio;
+  const AbsTensor& x = call.in(0);
+  double count = 1;
+  for (const std::size_t axis : {2, 3}) {
+    const bool known = x.ranked && x.rank() == 4 && x.sizes[axis] >= 0;
+    count *= known ? std::min(2.0 * static_cast<double>(x.sizes[axis]) + 4, 0x1p12) : 0x1p12;
+  }
+  return count;
+}
+
+// Weights of a sample are shares of 1, or 0 outside the image: means and maxima lie between zero and the elements.
+void range_roi_align(RangeCall& call) {
+  const DType dtype = call.out_dtype(0);
+  const Range either = join(call.hull(0), point(0));
+  const double samples = sample_count(call);
+  call.out(0, in_all_carriers(call, dtype, [&](DType carrier) {
+             Range result = group_mean(dtype, carrier, group_of(either, 1, samples));
+             result.nan |= either.pinf || either.ninf;  // shares may be 0
+             // NaN loses every comparison: a maximum of nothing else stays at its start.
+             result.ninf |= result.nan && call.text("mode") == "max";
+             if (!result.has_finite()) return result;
+             // Each sample is a sum of four products.
+             const double slack = 16 * (unit_roundoff(carrier) * either.magnitude() + min_subnormal(carrier));
+             const Range wide = from_bounds(dtype, result.lo - slack, result.hi + slack);
+             result.lo = either.lo >= 0 ? std::max(wide.lo, 0.0) : wide.lo;
+             result.hi = either.hi <= 0 ? std::min(wide.hi, 0.0) : wide.hi;
+             return result;
+           }));
+}
+
 const OpDef kOps[] = {
     {.name = "MaxRoiPool",
      .summary = "largest element in each bin of a grid over each region",
@@ -247,7 +287,8 @@ const OpDef kOps[] = {
      .freedom =
          "regions are rounded to pixels, ends included; neighbouring bins may share pixels; an empty bin gives 0",
      .infer = infer_max_roi_pool,
-     .eval = eval_max_roi_pool},
+     .eval = eval_max_roi_pool,
+     .range = range_max_roi_pool},
     {.name = "RoiAlign",
      .since = 10,
      .summary = "mean or maximum of interpolated samples in each bin of a grid over each region",
@@ -257,7 +298,9 @@ const OpDef kOps[] = {
      .freedom = "coordinates and sums in float32 (float64 for float64), samples added row by row; max takes the "
                 "largest weighted neighbour",
      .infer = infer_roi_align,
-     .eval = eval_roi_align},
+     .eval = eval_roi_align,
+     .range = range_roi_align,
+     .overflow = "FN205"},
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "ops/families.h"
 #include "ops/rules.h"
+#include "ops/signal_range.h"
 #include "tensor/convert.h"
 
 namespace finity {
@@ -389,7 +390,9 @@ const OpDef kOps[] = {
      .tf = "FFT",
      .freedom = kDftFreedom,
      .infer = infer_dft,
-     .eval = eval_dft},
+     .eval = eval_dft,
+     .range = range_dft,
+     .overflow = "FN205"},
     {.name = "STFT",
      .since = 17,
      .summary = "Fourier transforms of overlapping windowed frames of a signal",
@@ -398,7 +401,9 @@ const OpDef kOps[] = {
      .attrs = "onesided: int = 1",
      .freedom = kDftFreedom,
      .infer = infer_stft,
-     .eval = eval_stft},
+     .eval = eval_stft,
+     .range = range_stft,
+     .overflow = "FN205"},
     {.name = "BlackmanWindow",
      .since = 17,
      .summary = "Blackman window of a given size",
@@ -406,7 +411,8 @@ const OpDef kOps[] = {
      .attrs = kWindowAttrs,
      .freedom = kWindowFreedom,
      .infer = infer_window,
-     .eval = eval_window<kBlackman>},
+     .eval = eval_window<kBlackman>,
+     .range = range_blackman_window},
     {.name = "HammingWindow",
      .since = 17,
      .summary = "Hamming window of a given size",
@@ -414,7 +420,8 @@ const OpDef kOps[] = {
      .attrs = kWindowAttrs,
      .freedom = kWindowFreedom,
      .infer = infer_window,
-     .eval = eval_window<kHamming>},
+     .eval = eval_window<kHamming>,
+     .range = range_hamming_window},
     {.name = "HannWindow",
      .since = 17,
      .summary = "Hann window of a given size",
@@ -422,7 +429,8 @@ const OpDef kOps[] = {
      .attrs = kWindowAttrs,
      .freedom = kWindowFreedom,
      .infer = infer_window,
-     .eval = eval_window<kHann>},
+     .eval = eval_window<kHann>,
+     .range = range_hann_window},
     {.name = "MelWeightMatrix",
      .since = 17,
      .summary = "matrix of triangular filters from a linear spectrum to the mel scale",
@@ -432,7 +440,8 @@ const OpDef kOps[] = {
      .tf = "LinearToMelWeightMatrix",
      .freedom = "band edges are computed in double, rounded down to bins",
      .infer = infer_mel,
-     .eval = eval_mel},
+     .eval = eval_mel,
+     .range = range_mel},
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "ops/families.h"
+#include "ops/training_range.h"
 #include "tensor/convert.h"
 
 namespace finity {
@@ -126,7 +127,8 @@ const OpDef kOps[] = {
      .tf = "ResourceApplyAdagradV2",
      .freedom = kStepFreedom,
      .infer = infer_step<3>,
-     .eval = eval_adagrad},
+     .eval = eval_adagrad,
+     .range = range_adagrad},
     {.name = "Adam",
      .domain = kDomain,
      .summary = "a step of the Adam optimiser",
@@ -136,7 +138,8 @@ const OpDef kOps[] = {
      .tf = "ResourceApplyAdam",
      .freedom = kStepFreedom,
      .infer = infer_step<4>,
-     .eval = eval_adam},
+     .eval = eval_adam,
+     .range = range_adam},
     {.name = "Momentum",
      .domain = kDomain,
      .summary = "a step of gradient descent with standard or Nesterov momentum",
@@ -145,7 +148,8 @@ const OpDef kOps[] = {
      .tf = "ResourceApplyMomentum",
      .freedom = kStepFreedom,
      .infer = infer_step<3>,
-     .eval = eval_momentum},
+     .eval = eval_momentum,
+     .range = range_momentum},
 };
 
 }  // namespace

@@ -113,6 +113,18 @@ void range_abs(RangeCall& call) {
   call.out(0, std::move(result));
 }
 
+// -max(x, 0) is 0 where 0 is the larger.
+void set_negated_max_facts(const AbsTensor& x, AbsTensor& result) {
+  for (const Fact& fact : x.facts) {
+    if (fact.kind != Fact::Kind::max_operand || fact.source.valid() || !x.hull().is_finite()) continue;
+    result.facts.push_back({.kind = Fact::Kind::one_of_max,
+                            .source = x.identity,
+                            .axes = 1U << fact.axes,
+                            .range = point(0),
+                            .total = fact.total});
+  }
+}
+
 void range_neg(RangeCall& call) {
   const AbsTensor& x = call.in(0);
   const DType dtype = x.dtype;
@@ -120,6 +132,7 @@ void range_neg(RangeCall& call) {
   if (is_float(dtype) && call.settings().affine) {
     result.forms = mapped_forms(x, [](const Form& form, std::size_t) { return scale(form, -1); });
   }
+  if (is_float(dtype)) set_negated_max_facts(x, result);
   call.out(0, std::move(result));
 }
 

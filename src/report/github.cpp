@@ -32,7 +32,7 @@ std::string_view level(const Alarm& alarm) {
 std::string annotation(const Report& report, const AlarmGroup& entry) {
   const Place& place = entry.head->place;
   std::string text = message(*entry.head);
-  if (!entry.downstream.empty()) text += " And " + with_commas(entry.downstream.size()) + " more downstream.";
+  if (!entry.others.empty()) text += " (" + others_text(entry) + ")";
   const bool python = place.source_line > 0;
   return command(level(*entry.head), python ? place.source_file : report.model, python ? place.source_line : 1,
                  rule_title(*entry.head->rule), text);

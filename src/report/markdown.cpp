@@ -30,7 +30,7 @@ std::string row(const AlarmGroup& entry) {
   std::string where = escaped(alarm.place.title);
   if (!alarm.place.scope.empty()) where += "<br>inside " + escaped(alarm.place.scope);
   if (alarm.place.source_line > 0) where += "<br>" + escaped(source_text(alarm.place));
-  if (!entry.downstream.empty()) where += "<br>and " + with_commas(entry.downstream.size()) + " more downstream";
+  if (!entry.others.empty()) where += "<br>" + others_text(entry);
   std::string what = escaped(what_happens(alarm));
   if (!alarm.reason.empty()) what += "<br>" + escaped(alarm.reason);
   return "| " + std::string(name(alarm.verdict)) + " | " + rule_title(*alarm.rule) + " | " + where + " | " + what +

@@ -1,4 +1,5 @@
 // Where an alarm is: names that users find in the file, and the Python line behind it.
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdio>
@@ -83,7 +84,9 @@ Place place_of(const Graph& graph, const Finding& finding) {
   Place place;
   if (!finding.node.valid()) {
     place.output = finding.value.valid() ? graph.value(finding.value).name : "";
-    place.title = "constant '" + place.output + "'";
+    const auto& inputs = graph.main().inputs;
+    const bool input = std::ranges::find(inputs, finding.value) != inputs.end();
+    place.title = (input ? "input '" : "constant '") + place.output + "'";
     if (finding.value.valid() && graph.value(finding.value).body.valid()) {
       place.scope = body_scope(graph, graph.value(finding.value).body);
     }

@@ -106,6 +106,7 @@ struct CheckResult {
   std::size_t not_checked = 0;    // models left out by an interruption
   std::size_t max_findings = 10;  // printed by the formats people read; 0: all
   bool colour = false;
+  bool errors_apart = false;  // the text form leaves errors out: they are told elsewhere
 };
 
 // 0 nothing at or above `fail_on`, 1 findings, 2 a model could not be checked.

@@ -7,9 +7,9 @@ namespace finity {
 
 namespace {
 
-constexpr std::size_t kMaxLines = 20;        // of assumptions and notes
-constexpr std::size_t kShownSteps = 10;      // of a path
-constexpr std::size_t kShownDownstream = 3;  // named ones
+constexpr std::size_t kMaxLines = 20;    // of assumptions and notes
+constexpr std::size_t kShownSteps = 10;  // of a path
+constexpr std::size_t kShownOthers = 3;  // named ones
 
 enum class Ink { red, yellow, blue, bold, dim };
 
@@ -30,6 +30,7 @@ class TextWriter {
  private:
   void write(const Report& report) {
     if (!report.error.empty()) {
+      if (result_.errors_apart) return;
       line(painted("not checked: " + printable(report.error), Ink::red));
       return;
     }
@@ -55,9 +56,9 @@ class TextWriter {
     if (!alarm.place.scope.empty()) line("  inside " + printable(alarm.place.scope));
     if (alarm.place.source_line > 0) line("  source " + source_text(alarm.place));
     path(alarm);
-    for (const std::string& assumption : alarm.assumed) line("  assumed " + printable(assumption));
+    for (const std::string& assumption : alarm.assumed) line("  assumption: " + printable(assumption));
     line("  fix: " + std::string(alarm.rule->fix));
-    downstream(entry.downstream);
+    others(entry);
     line("");
   }
 
@@ -92,14 +93,15 @@ class TextWriter {
          painted(printable(step.maker), Ink::dim));
   }
 
-  void downstream(const std::vector<const Alarm*>& alarms) {
-    if (alarms.empty()) return;
+  void others(const AlarmGroup& entry) {
+    if (entry.others.empty()) return;
     std::string names;
-    for (std::size_t i = 0; i < std::min(alarms.size(), kShownDownstream); ++i) {
-      names += (i == 0 ? ": " : ", ") + std::string(alarms[i]->rule->code) + " at '" + alarms[i]->place.name() + "'";
+    for (std::size_t i = 0; i < std::min(entry.others.size(), kShownOthers); ++i) {
+      const Alarm& other = *entry.others[i];
+      names += (i == 0 ? ": " : ", ") + std::string(other.rule->code) + " at '" + other.place.name() + "'";
     }
-    if (alarms.size() > kShownDownstream) names += ", ...";
-    line("  and " + with_commas(alarms.size()) + " more downstream" + printable(names));
+    if (entry.others.size() > kShownOthers) names += ", ...";
+    line("  " + others_text(entry) + printable(names));
   }
 
   void list(std::string_view title, const std::vector<std::string>& entries) {

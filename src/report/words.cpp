@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <unordered_map>
 
 #include "tensor/float_formats.h"
 
@@ -86,6 +87,7 @@ std::string printable(std::string_view text) {
 std::string rule_title(const Rule& rule) { return std::string(rule.code) + " " + std::string(rule.slug); }
 
 std::string what_happens(const Alarm& alarm) {
+  if (alarm.tensor.empty() && alarm.seen.is_empty()) return "nothing is known of its results";
   const bool constant = alarm.place.op.empty();
   const bool single = alarm.seen.is_point() || !alarm.seen.has_finite();
   std::string text = constant ? "" : alarm.operand < 0 ? "result " : "operand ";
@@ -148,18 +150,37 @@ int urgency(const Alarm& alarm) {
 
 }  // namespace
 
+namespace {
+
+// Unknowns with one reason, and nodes of one operator that is not modelled, are one finding.
+std::string same_reason(const Alarm& alarm) {
+  if (alarm.verdict != Verdict::unknown) return "";
+  return alarm.rule->code.starts_with("FN9") ? std::string(alarm.rule->code) + " " + alarm.place.op : alarm.reason;
+}
+
+}  // namespace
+
 std::vector<AlarmGroup> group(const Report& report) {
   std::map<std::size_t, AlarmGroup> groups;
+  std::unordered_map<std::string, std::size_t> first_of_reason;
   for (std::size_t i = 0; i < report.alarms.size(); ++i) {
     if (!report.alarms[i].counts()) continue;
-    const std::size_t head = head_of(report, i);
+    std::size_t head = head_of(report, i);
+    const std::string reason = same_reason(report.alarms[head]);
+    if (!reason.empty()) head = first_of_reason.try_emplace(reason, head).first->second;
     groups[head].head = &report.alarms[head];
-    if (head != i) groups[head].downstream.push_back(&report.alarms[i]);
+    if (head != i) groups[head].others.push_back(&report.alarms[i]);
   }
   std::vector<AlarmGroup> result;
   for (auto& [index, entry] : groups) result.push_back(std::move(entry));
   std::ranges::stable_sort(result, {}, [](const AlarmGroup& entry) { return urgency(*entry.head); });
   return result;
+}
+
+std::string others_text(const AlarmGroup& entry) {
+  if (entry.others.empty()) return "";
+  const bool unknown = entry.head->verdict == Verdict::unknown;
+  return "and " + with_commas(entry.others.size()) + " more " + (unknown ? "for the same reason" : "downstream");
 }
 
 }  // namespace finity

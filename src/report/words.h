@@ -32,12 +32,14 @@ std::string coverage_line(const Report& report);
 // "torch/model.py:12"
 std::string source_text(const Place& place);
 
-// Alarms that count, with those they explain: what is printed as one block. Confirmed and certain ones come first,
+// Alarms that count, with those of the same cause: what is printed as one block. Confirmed and certain ones come first,
 // unknown ones last.
 struct AlarmGroup {
   const Alarm* head = nullptr;
-  std::vector<const Alarm*> downstream = {};
+  std::vector<const Alarm*> others = {};
 };
 std::vector<AlarmGroup> group(const Report& report);
+// "and 12 more downstream"; "" when the head is alone.
+std::string others_text(const AlarmGroup& entry);
 
 }  // namespace finity

@@ -1,0 +1,280 @@
+// Random inputs inside the premises of an analysis.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+
+#include "check/verify.h"
+#include "ops/rules.h"
+#include "tensor/convert.h"
+#include "tensor/float_formats.h"
+
+namespace finity {
+
+namespace {
+
+enum class Style : std::uint8_t { plain, low, high, mixed };
+
+double between(const Range& range, Rng& rng) {
+  const double u = rng.uniform();
+  return range.lo * (1 - u) + range.hi * u;
+}
+
+// Numbers that programs treat differently from their neighbours.
+double special(const Range& range, DType dtype, Rng& rng) {
+  const double tiny = is_float(dtype) ? min_subnormal(dtype) : 1;
+  const std::array<double, 10> numbers = {0.0, 1.0, -1.0, tiny, -tiny, 0.5, -0.5, 2.0, range.lo + 1, range.hi - 1};
+  return numbers[rng.below(numbers.size())];
+}
+
+double of_any_size(const Range& range, DType dtype, Rng& rng) {
+  const double smallest = is_float(dtype) ? std::max(min_subnormal(dtype), 1e-300) : 1;
+  const double largest = range.magnitude();
+  if (!(largest > smallest)) return range.lo;
+  const double size = std::exp(rng.uniform(std::log(smallest), std::log(largest)));
+  return rng.below(2) == 0 ? size : -size;
+}
+
+double mixed(const Range& range, DType dtype, Rng& rng) {
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  const std::uint64_t kind = rng.below(16);
+  if (kind == 0 && range.nan) return kNaN;
+  if (kind == 1 && range.pinf) return kInf;
+  if (kind == 2 && range.ninf) return -kInf;
+  if (kind < 4) return range.lo;
+  if (kind < 6) return range.hi;
+  if (kind < 9) return special(range, dtype, rng);
+  if (kind < 12) return of_any_size(range, dtype, rng);
+  return between(range, rng);
+}
+
+double fitted(double x, const Range& range, DType dtype) {
+  if (!std::isfinite(x)) return x;
+  x = std::clamp(x, range.lo, range.hi);
+  if (range.integer) x = std::clamp(std::round(x), range.lo, range.hi);
+  else if (is_float(dtype)) x = std::clamp(round_to(dtype, x), range.lo, range.hi);
+  if (x == 0 && range.nonzero) x = range.hi != 0 ? range.hi : range.lo;
+  return x;
+}
+
+double draw(const Range& range, DType dtype, Style style, Rng& rng) {
+  if (!range.has_finite()) {
+    if (range.pinf && (!range.ninf || rng.below(2) == 0)) return kInf;
+    return range.ninf ? -kInf : std::numeric_limits<double>::quiet_NaN();
+  }
+  switch (style) {
+    case Style::plain: return fitted(between(range, rng), range, dtype);
+    case Style::low: return fitted(range.lo, range, dtype);
+    case Style::high: return fitted(range.hi, range, dtype);
+    case Style::mixed: break;
+  }
+  return fitted(mixed(range, dtype, rng), range, dtype);
+}
+
+Tensor stored(DType dtype, const Dims& dims, const std::vector<double>& values) {
+  if (is_float(dtype)) return from_elements<double>(dtype, dims, values);
+  std::vector<std::int64_t> integers;
+  for (const double x : values) integers.push_back(static_cast<std::int64_t>(std::clamp(x, -9.2e18, 9.2e18)));
+  return from_elements<std::int64_t>(dtype, dims, integers);
+}
+
+// The rows of a fact with one axis.
+std::optional<AxisView> rows_of(const Fact& fact, const Dims& dims) {
+  for (std::size_t axis = 0; axis < dims.size(); ++axis) {
+    if (fact.axes == std::uint32_t{1} << axis) return AxisView(dims, axis);
+  }
+  return std::nullopt;
+}
+
+// Puts one element of every row into the range that the largest element must have.
+void raise_rows(std::vector<double>& values, const AxisView& rows, const Fact& fact, DType dtype, Style style, Rng& rng) {
+  for (std::int64_t o = 0; o < rows.outer; ++o) {
+    for (std::int64_t i = 0; i < rows.inner; ++i) {
+      bool good = rows.length == 0;
+      for (std::int64_t k = 0; k < rows.length; ++k) good |= fact.range.contains(values[rows.at(o, k, i)]);
+      if (good) continue;
+      const auto k = static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(rows.length)));
+      values[rows.at(o, k, i)] = draw(fact.range, dtype, style, rng);
+    }
+  }
+}
+
+// Rows that sum to one: scaled where rounding allows it, else a single one.
+void normalise_rows(std::vector<double>& values, const AxisView& rows, const Fact& fact, DType dtype, Rng& rng) {
+  for (std::int64_t o = 0; o < rows.outer; ++o) {
+    for (std::int64_t i = 0; i < rows.inner && rows.length > 0; ++i) {
+      double sum = 0;
+      for (std::int64_t k = 0; k < rows.length; ++k) sum += values[rows.at(o, k, i)];
+      double now = 0;
+      for (std::int64_t k = 0; k < rows.length; ++k) {
+        double& x = values[rows.at(o, k, i)];
+        x = sum > 0 ? round_to(dtype, x / sum) : 0;
+        now += x;
+      }
+      if (fact.range.contains(now)) continue;
+      const std::int64_t one = static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(rows.length)));
+      for (std::int64_t k = 0; k < rows.length; ++k) values[rows.at(o, k, i)] = k == one ? 1 : 0;
+    }
+  }
+}
+
+class Drawer {
+ public:
+  Drawer(const Graph& graph, const Types& types, const Premises& premises, Rng& rng, int number)
+      : graph_(graph),
+        types_(types),
+        premises_(premises),
+        rng_(rng),
+        style_(number == 0 ? Style::plain : number == 1 ? Style::low : number == 2 ? Style::high : Style::mixed) {}
+
+  Drawn run();
+
+ private:
+  Dims dims_of(ValueId id);
+  std::vector<double> numbers(const AbsTensor& range, const Dims& dims);
+  void apply_facts(const AbsTensor& range, const Dims& dims, std::vector<double>& values);
+  void order_columns();
+  void order_inputs();
+  void order(double& greater, double& smaller, const Range& above, const Range& below) const;
+
+  const Graph& graph_;
+  const Types& types_;
+  const Premises& premises_;
+  Rng& rng_;
+  Style style_;
+  std::map<SymbolId, std::int64_t> symbols_;
+  std::map<ValueId, Dims> dims_;
+  std::map<ValueId, std::vector<double>> values_;
+};
+
+Dims Drawer::dims_of(ValueId id) {
+  const Type& type = types_[id];
+  if (!type.is_tensor() || !type.ranked || type.dtype == DType::undefined) {
+    throw Error("input '" + graph_.value(id).name + "' is " + to_string(graph_, type) + ": give its shape");
+  }
+  Dims dims;
+  for (const Dim& dim : type.shape) {
+    if (dim.known()) {
+      dims.push_back(dim.size);
+      continue;
+    }
+    const auto size = static_cast<std::int64_t>(1 + rng_.below(4));
+    dims.push_back(dim.symbol.valid() ? symbols_.try_emplace(dim.symbol, size).first->second : size);
+  }
+  element_count(dims);
+  return dims;
+}
+
+// Which block of an axis each position belongs to.
+std::vector<std::size_t> block_of(const AbsTensor& range, std::size_t axis, std::int64_t size) {
+  std::vector<std::size_t> blocks(static_cast<std::size_t>(size), 0);
+  for (std::size_t block = 1; block < range.blocks(axis); ++block) {
+    const std::int64_t start = range.block_start(axis, block);
+    std::fill(blocks.begin() + std::min(start, size), blocks.end(), block);
+  }
+  return blocks;
+}
+
+std::vector<double> Drawer::numbers(const AbsTensor& range, const Dims& dims) {
+  std::vector<double> values;
+  values.reserve(static_cast<std::size_t>(element_count(dims)));
+  std::vector<std::vector<std::size_t>> blocks;
+  for (std::size_t axis = 0; axis < dims.size() && range.cut(); ++axis) blocks.push_back(block_of(range, axis, dims[axis]));
+  for (IndexCounter at(dims); at.valid(); at.next()) {
+    std::size_t cell = 0;
+    for (std::size_t axis = 0; axis < blocks.size(); ++axis) {
+      cell = cell * range.blocks(axis) + blocks[axis][static_cast<std::size_t>(at.index()[axis])];
+    }
+    values.push_back(draw(range.cells[cell], range.dtype, style_, rng_));
+  }
+  return values;
+}
+
+void Drawer::apply_facts(const AbsTensor& range, const Dims& dims, std::vector<double>& values) {
+  for (const Fact& fact : range.facts) {
+    const std::optional<AxisView> rows = rows_of(fact, dims);
+    if (!rows) continue;
+    if (fact.kind == Fact::Kind::row_max) raise_rows(values, *rows, fact, range.dtype, style_, rng_);
+    if (fact.kind == Fact::Kind::row_sum) normalise_rows(values, *rows, fact, range.dtype, rng_);
+  }
+}
+
+void Drawer::order(double& greater, double& smaller, const Range& above, const Range& below) const {
+  if (greater >= smaller) return;
+  if (above.contains(smaller)) greater = smaller;
+  else if (below.contains(greater)) smaller = greater;
+  else {
+    greater = above.greatest();
+    smaller = below.least();
+  }
+}
+
+void Drawer::order_columns() {
+  // As often as there are orders: a chain then holds as a whole.
+  for (std::size_t round = 0; round < premises_.column_orders.size(); ++round) {
+    for (const ColumnOrder& order : premises_.column_orders) {
+      const AbsTensor& range = *premises_.of[order.value.at()];
+      const Dims& dims = dims_.at(order.value);
+      std::vector<double>& values = values_.at(order.value);
+      const std::size_t axis = dims.size() - 1;
+      const std::vector<std::size_t> blocks = block_of(range, axis, dims[axis]);
+      const auto columns = static_cast<std::size_t>(dims[axis]);
+      const auto above = static_cast<std::size_t>(order.greater);
+      const auto below = static_cast<std::size_t>(order.smaller);
+      for (std::size_t row = 0; row + columns <= values.size(); row += columns) {
+        this->order(values[row + above], values[row + below], range.cells[blocks[above]], range.cells[blocks[below]]);
+      }
+    }
+  }
+}
+
+void Drawer::order_inputs() {
+  std::vector<std::pair<ValueId, ValueId>> pairs;  // greater, smaller
+  for (const auto& [id, values] : values_) {
+    for (const Fact& fact : premises_.of[id.at()]->facts) {
+      const bool known = values_.contains(fact.source) && values_.at(fact.source).size() == values.size();
+      if (fact.kind == Fact::Kind::at_least && known) pairs.emplace_back(id, fact.source);
+    }
+  }
+  for (std::size_t round = 0; round < pairs.size(); ++round) {
+    for (const auto& [greater, smaller] : pairs) {
+      const Range above = premises_.of[greater.at()]->hull();
+      const Range below = premises_.of[smaller.at()]->hull();
+      std::vector<double>& high = values_.at(greater);
+      std::vector<double>& low = values_.at(smaller);
+      for (std::size_t i = 0; i < high.size(); ++i) order(high[i], low[i], above, below);
+    }
+  }
+}
+
+Drawn Drawer::run() {
+  Drawn drawn;
+  for (std::size_t i = 0; i < premises_.of.size(); ++i) {
+    const ValueId id{static_cast<std::int32_t>(i)};
+    const std::optional<AbsTensor>& range = premises_.of[i];
+    if (!range) continue;
+    if (types_[id].kind == Type::Kind::optional) continue;  // absent is one of its values
+    dims_[id] = dims_of(id);
+    if (range->dtype == DType::string) continue;
+    values_[id] = numbers(*range, dims_[id]);
+    apply_facts(*range, dims_[id], values_[id]);
+  }
+  order_columns();
+  order_inputs();
+  for (const auto& [id, dims] : dims_) {
+    const DType dtype = premises_.of[id.at()]->dtype;
+    Datum datum = dtype == DType::string ? Tensor(dtype, dims) : stored(dtype, dims, values_.at(id));
+    const auto& inputs = graph_.main().inputs;
+    if (std::ranges::find(inputs, id) != inputs.end()) drawn.inputs.emplace(graph_.value(id).name, std::move(datum));
+    else drawn.weights.emplace(id, std::move(datum));
+  }
+  return drawn;
+}
+
+}  // namespace
+
+Drawn draw_inside(const Graph& graph, const Types& types, const Premises& premises, Rng& rng, int number) {
+  return Drawer(graph, types, premises, rng, number).run();
+}
+
+}  // namespace finity

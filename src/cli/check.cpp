@@ -1,0 +1,127 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "base/atomic_file.h"
+#include "cli/check_run.h"
+#include "cli/commands.h"
+
+namespace finity {
+
+namespace {
+
+struct Options {
+  std::vector<std::string> models;
+  CheckSettings settings;
+  std::optional<std::string> format;
+  std::vector<std::string> outputs;
+  std::string sarif_output, json_output, markdown_output;
+};
+
+struct Stream {
+  const ReportFormat* format = nullptr;
+  std::string file = {};  // "" is standard output
+};
+
+const ReportFormat* format_named(std::string_view name) {
+  for (const ReportFormat& format : report_formats()) {
+    if (format.name == name) return &format;
+  }
+  return nullptr;
+}
+
+const ReportFormat& format_of_file(const std::string& file) {
+  for (const ReportFormat& format : report_formats()) {
+    if (!format.extension.empty() && file.ends_with(format.extension)) return format;
+  }
+  throw Error("-o " + file + ": the name does not tell the format (.txt, .json, .sarif, .md); add --format");
+}
+
+// A single -o with --format is that format in that file; otherwise files go by their names and standard output
+// gets --format.
+std::vector<Stream> streams_of(const Options& options) {
+  const ReportFormat* shown = format_named(options.format.value_or("text"));
+  std::vector<Stream> streams;
+  if (options.format && options.outputs.size() == 1) {
+    streams.push_back({shown, options.outputs.front()});
+  } else {
+    streams.push_back({shown, ""});
+    for (const std::string& file : options.outputs) streams.push_back({&format_of_file(file), file});
+  }
+  const auto add = [&](const char* format, const std::string& file) {
+    if (!file.empty()) streams.push_back({format_named(format), file});
+  };
+  add("sarif", options.sarif_output);
+  add("json", options.json_output);
+  add("markdown", options.markdown_output);
+  return streams;
+}
+
+bool wants_colour() {
+  const char* no_colour = std::getenv("NO_COLOR");
+  return ::isatty(STDOUT_FILENO) == 1 && (no_colour == nullptr || *no_colour == '\0');
+}
+
+void write(const CheckResult& result, const Stream& stream) {
+  if (!stream.file.empty()) {
+    write_file_atomically(stream.file, stream.format->write(result));
+    return;
+  }
+  CheckResult shown = result;
+  shown.colour = wants_colour();
+  shown.errors_apart = true;
+  const std::string text = stream.format->write(shown);
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
+int check(Options& options) {
+  const std::vector<Stream> streams = streams_of(options);
+  load_config(options.settings);
+  const CheckResult result = check_models(options.models, options.settings);
+  int code = exit_code(result);
+  for (const Stream& stream : streams) {
+    try {
+      write(result, stream);
+    } catch (const Error& error) {
+      std::fprintf(stderr, "finity: %s\n", error.what());
+      code = 2;
+    }
+  }
+  std::fflush(stdout);
+  print_problems(result);
+  if (result.interrupted) finish_interrupted();
+  return code;
+}
+
+}  // namespace
+
+void add_check(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand("check", "Prove or question every numerical hazard of models");
+  auto options = std::make_shared<Options>();
+  std::vector<std::string> formats;
+  for (const ReportFormat& format : report_formats()) formats.emplace_back(format.name);
+  command->add_option("models", options->models, "ONNX or text files")->required();
+  add_model_options(*command, options->settings);
+  add_run_options(*command, options->settings);
+  CheckSettings& settings = options->settings;
+  command
+      ->add_option("--fail-on", settings.fail_on,
+                   "Exit 1 for confirmed, possible (default) or unknown findings and worse")
+      ->check(CLI::IsMember({"confirmed", "possible", "unknown"}));
+  command->add_option("--baseline", settings.baseline, "Accept the findings in this file (see finity baseline)");
+  command->add_option("--max-findings", settings.max_findings, "Findings printed per model (default 10; 0: all)");
+  command->add_option("--verify", settings.verify, "Evaluate this many random inputs and compare with the ranges");
+  command->add_option("--seed", settings.seed, "For --verify (default 0)");
+  command->add_option("--format", options->format, "text, json, sarif, github or markdown")
+      ->check(CLI::IsMember(formats));
+  command->add_option("-o,--output", options->outputs, "Write to this file, format by --format or name (repeatable)")
+      ->allow_extra_args(false);
+  command->add_option("--sarif-output", options->sarif_output, "Also write SARIF to this file");
+  command->add_option("--json-output", options->json_output, "Also write JSON to this file");
+  command->add_option("--markdown-output", options->markdown_output, "Also write Markdown to this file");
+  command->callback([options, &exit_code] { exit_code = check(*options); });
+}
+
+}  // namespace finity

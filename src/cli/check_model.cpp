@@ -1,0 +1,138 @@
+#include "cli/check_model.h"
+
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+#include <new>
+#include <utility>
+
+#include "check/constants.h"
+#include "check/convert.h"
+#include "check/verify.h"
+#include "formats/model_format.h"
+#include "report/collect.h"
+
+namespace finity {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+void append(std::vector<Note>& to, const std::vector<Note>& from) { to.insert(to.end(), from.begin(), from.end()); }
+
+// The findings speak of the file's nodes and values because a conversion keeps their ids.
+Graph convert_model(ModelAnalysis& model, const CheckPlan& plan, NodeSet& kept) {
+  Conversion conversion = convert_floats(model.graph, model.types, plan.target);
+  model.types = infer_types(conversion.graph, plan.bindings);
+  append(model.notes, conversion.notes);
+  kept = std::move(conversion.kept);
+  return std::exchange(model.graph, std::move(conversion.graph));
+}
+
+void analyze_typed(ModelAnalysis& model, const CheckPlan& plan) {
+  NodeSet kept;
+  Graph original;
+  const bool converted = plan.target != DType::undefined;
+  if (converted) original = convert_model(model, plan, kept);
+  append(model.notes, model.types.notes);
+  model.premises = premises(model.graph, model.types, plan.contract, plan.options.ranges.max_cells);
+  append(model.notes, model.premises.notes);
+  model.analysis = analyze(model.graph, model.types, model.premises, plan.options);
+  std::vector<Finding>& findings = model.analysis.findings;
+  const ConstantChecks checks = {.target = plan.target, .kept = &kept, .analysis = &model.analysis};
+  std::ranges::move(constant_findings(converted ? original : model.graph, checks), std::back_inserter(findings));
+  std::ranges::move(input_findings(model.premises), std::back_inserter(findings));
+}
+
+std::string verified_text(const VerifyReport& verified) {
+  std::string text = "verified: " + std::to_string(verified.runs) + " runs, " + std::to_string(verified.tensors) +
+                     " tensors lie in their ranges";
+  if (verified.failed > 0) {
+    text += "; " + std::to_string(verified.failed) + " runs stopped: " + verified.first_failure;
+  }
+  if (!verified.unsupported.empty()) {
+    text += "; not run: " + verified.unsupported.front().where + ": " + verified.unsupported.front().text;
+  }
+  return text;
+}
+
+void fill_report(Report& report, const std::string& path, const CheckPlan& plan) {
+  const ModelAnalysis model = analyze_model(path, plan);
+  report.options = plan.shown;
+  report.read_seconds = model.read_seconds;
+  report.check_seconds = model.check_seconds;
+  report.notes = model.notes;
+  collect(report, {model.graph, model.types, model.analysis, model.premises.assumptions}, plan.selection);
+  if (plan.verify == 0) return;
+  const VerifyOptions options = {.runs = static_cast<int>(plan.verify), .seed = plan.seed};
+  try {
+    report.verified = verified_text(verify(model.graph, model.types, model.premises, model.analysis, options));
+  } catch (Error& error) {
+    error.in(path + ": verification failed");
+    throw;
+  }
+}
+
+}  // namespace
+
+CheckPlan plan_of(const CheckSettings& settings) {
+  CheckPlan plan;
+  plan.contract = contract_of(settings);
+  plan.bindings = bindings_of(settings);
+  plan.options = check_options_of(settings);
+  plan.target = target_of(settings);
+  plan.selection = settings.selection;
+  plan.verify = std::min<std::size_t>(settings.verify.value_or(0), 1'000'000);
+  plan.seed = settings.seed.value_or(0);
+  const auto show = [&](const char* name, const std::optional<std::string>& value) {
+    if (value) plan.shown.emplace_back(name, *value);
+  };
+  for (const std::string& range : settings.config_ranges) plan.shown.emplace_back("range", range);
+  for (const std::string& range : settings.ranges) plan.shown.emplace_back("range", range);
+  for (const std::string& shape : settings.shapes) plan.shown.emplace_back("shape", shape);
+  show("weights", settings.weights);
+  show("contract", settings.contract);
+  show("as", settings.as);
+  show("accumulate", settings.accumulate);
+  show("tensor", settings.tensor);
+  show("numeric", settings.numeric);
+  if (settings.flush_subnormals) plan.shown.emplace_back("flush-subnormals", "yes");
+  return plan;
+}
+
+ModelAnalysis analyze_model(const std::string& path, const CheckPlan& plan) {
+  ModelAnalysis model;
+  const Clock::time_point start = Clock::now();
+  model.graph = read_model(path, model.notes);
+  model.read_seconds = seconds_since(start);
+  const Clock::time_point read = Clock::now();
+  try {
+    model.types = infer_types(model.graph, plan.bindings);
+    analyze_typed(model, plan);
+  } catch (Error& error) {
+    error.in(path);
+    throw;
+  }
+  model.check_seconds = seconds_since(read);
+  return model;
+}
+
+Report check_model(const std::string& path, const CheckPlan& plan) {
+  Report report;
+  report.model = path;
+  try {
+    fill_report(report, path, plan);
+    return report;
+  } catch (const Error& error) {
+    report.error = error.what();
+  } catch (const std::bad_alloc&) {
+    report.error = path + ": out of memory";
+  } catch (const std::exception& error) {
+    report.error = path + ": internal error: " + error.what();
+  }
+  return {.model = path, .error = report.error};
+}
+
+}  // namespace finity

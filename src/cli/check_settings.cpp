@@ -1,0 +1,219 @@
+#include "cli/check_settings.h"
+
+#include <filesystem>
+
+#include "formats/toml/toml.h"
+
+namespace finity {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::vector<std::string> kWeights = {"trained", "initial", "any"};
+const std::vector<std::string> kAccumulate = {"float32", "same", "either"};
+const std::vector<std::string> kTensor = {"smash", "partition", "expand"};
+const std::vector<std::string> kNumeric = {"interval", "affine"};
+const std::vector<std::string> kFailOn = {"confirmed", "possible", "unknown"};
+
+std::string listed(const std::vector<std::string>& choices) {
+  std::string text;
+  for (const std::string& choice : choices) text += (text.empty() ? "" : ", ") + choice;
+  return text;
+}
+
+void read_choice(const TomlValue& table, const char* key, const std::vector<std::string>& choices,
+                 std::optional<std::string>& to) {
+  const TomlValue* value = table.find(key);
+  if (value == nullptr) return;
+  if (std::ranges::find(choices, value->as_text()) == choices.end()) {
+    throw value->error("'" + std::string(key) + "' must be one of " + listed(choices));
+  }
+  if (!to) to = value->as_text();
+}
+
+void read_texts(const TomlValue& table, const char* key, std::vector<std::string>& to) {
+  const TomlValue* value = table.find(key);
+  if (value == nullptr) return;
+  std::vector<std::string> texts = value->as_texts();
+  if (to.empty()) to = std::move(texts);
+}
+
+void read_prefixes(const TomlValue& table, const char* key, std::vector<std::string>& to) {
+  const TomlValue* value = table.find(key);
+  if (value == nullptr) return;
+  check_prefixes(value->as_texts(), value->where + ": " + key);
+  read_texts(table, key, to);
+}
+
+template <class Number>
+void read_number(const TomlValue& table, const char* key, std::optional<Number>& to) {
+  const TomlValue* value = table.find(key);
+  if (value == nullptr) return;
+  if (!(value->as_number() >= 0)) throw value->error("'" + std::string(key) + "' must not be negative");
+  Number number = 0;
+  if constexpr (std::is_floating_point_v<Number>) number = value->as_number();
+  else number = static_cast<Number>(value->as_integer());
+  if (!to) to = number;
+}
+
+// Files named in finity.toml are relative to its folder.
+void read_path(const TomlValue& table, const char* key, const fs::path& folder, std::optional<std::string>& to) {
+  const TomlValue* value = table.find(key);
+  if (value == nullptr) return;
+  const std::string path = (folder / value->as_text()).string();
+  if (!to) to = path;
+}
+
+void read_accept(const TomlValue& table, std::vector<AcceptEntry>& to) {
+  const TomlValue* list = table.find("accept");
+  if (list == nullptr) return;
+  for (const TomlValue& item : list->as_list()) {
+    item.as_table().only({"rule", "node", "model", "reason"});
+    const TomlValue* rule = item.find("rule");
+    if (rule == nullptr) throw item.error("an entry of accept needs a rule");
+    check_prefixes({rule->as_text()}, rule->where + ": rule");
+    AcceptEntry entry = {.rule = rule->as_text(), .where = item.where};
+    if (const TomlValue* node = item.find("node")) entry.node = node->as_text();
+    if (const TomlValue* model = item.find("model")) entry.model = model->as_text();
+    if (const TomlValue* reason = item.find("reason")) entry.reason = reason->as_text();
+    to.push_back(std::move(entry));
+  }
+}
+
+void read_check_table(const TomlValue& table, const fs::path& folder, CheckSettings& settings) {
+  table.only({"select", "ignore", "fail-on", "ranges", "shapes", "weights", "contract", "baseline", "as", "accumulate",
+              "tensor", "numeric", "max-findings", "time-limit", "flush-subnormals", "verify", "seed", "jobs",
+              "accept"});
+  read_prefixes(table, "select", settings.selection.select);
+  read_prefixes(table, "ignore", settings.selection.ignore);
+  read_choice(table, "fail-on", kFailOn, settings.fail_on);
+  read_texts(table, "ranges", settings.config_ranges);
+  read_texts(table, "shapes", settings.shapes);
+  read_choice(table, "weights", kWeights, settings.weights);
+  read_path(table, "contract", folder, settings.contract);
+  read_path(table, "baseline", folder, settings.baseline);
+  if (const TomlValue* as = table.find("as"); as != nullptr && !settings.as) settings.as = as->as_text();
+  read_choice(table, "accumulate", kAccumulate, settings.accumulate);
+  read_choice(table, "tensor", kTensor, settings.tensor);
+  read_choice(table, "numeric", kNumeric, settings.numeric);
+  read_number(table, "max-findings", settings.max_findings);
+  read_number(table, "time-limit", settings.time_limit);
+  read_number(table, "verify", settings.verify);
+  read_number(table, "seed", settings.seed);
+  read_number(table, "jobs", settings.jobs);
+  if (const TomlValue* flush = table.find("flush-subnormals")) settings.flush_subnormals |= flush->as_boolean();
+  read_accept(table, settings.accept);
+}
+
+// finity.toml in this folder or the nearest one above; "" when there is none.
+std::string find_config() {
+  std::error_code error;
+  fs::path folder = fs::current_path(error);
+  for (; !error && !folder.empty(); folder = folder.parent_path()) {
+    if (fs::is_regular_file(folder / "finity.toml", error)) {
+      const fs::path shown = (folder / "finity.toml").lexically_relative(fs::current_path());
+      return shown.empty() ? (folder / "finity.toml").string() : shown.string();
+    }
+    error.clear();
+    if (folder == folder.parent_path()) break;
+  }
+  return "";
+}
+
+}  // namespace
+
+void add_model_options(CLI::App& command, CheckSettings& settings) {
+  const auto repeatable = [&](const char* name, std::vector<std::string>& to, const char* help) {
+    command.add_option(name, to, help)->allow_extra_args(false);
+  };
+  repeatable("--range", settings.ranges, "What an input or weight holds: 'x:[0,1]', '*:[-50,50]' (repeatable)");
+  repeatable("--shape", settings.shapes, "Bind dimensions: x:1,3,224,224 or batch=1 (repeatable)");
+  command.add_option("--weights", settings.weights, "trained (as in the file), initial or any")
+      ->check(CLI::IsMember(kWeights));
+  command.add_option("--contract", settings.contract, "TOML file with ranges, masks and relations of the inputs");
+  command.add_option("--as", settings.as, "Check the model as if converted to this format: float16, bfloat16, ...");
+  command
+      .add_option("--accumulate", settings.accumulate, "Partial sums in float32, the same format, or either (default)")
+      ->check(CLI::IsMember(kAccumulate));
+  command.add_option("--tensor", settings.tensor, "smash, partition (default) or expand")
+      ->check(CLI::IsMember(kTensor));
+  command.add_option("--numeric", settings.numeric, "interval or affine (default)")->check(CLI::IsMember(kNumeric));
+  command.add_option("--time-limit", settings.time_limit, "Seconds per model; what is not reached is unknown")
+      ->check(CLI::NonNegativeNumber);
+  command.add_flag("--flush-subnormals", settings.flush_subnormals, "Subnormal numbers may be flushed to zero");
+  command.add_option("--config", settings.config, "Settings file (default: finity.toml here or in a folder above)");
+  command.add_flag("--no-config", settings.no_config, "Do not look for finity.toml");
+}
+
+void add_run_options(CLI::App& command, CheckSettings& settings) {
+  const auto prefixes = [&](const char* name, std::vector<std::string>& to, const char* help) {
+    command.add_option(name, to, help)->delimiter(',')->allow_extra_args(false);
+  };
+  prefixes("--select", settings.selection.select, "Only rules with these codes, prefixes or slugs: FN1,FN203");
+  prefixes("--ignore", settings.selection.ignore, "Not these rules; the longest match decides");
+  command.add_option("-j,--jobs", settings.jobs, "Models checked at the same time (default: one per processor)");
+}
+
+void load_config(CheckSettings& settings) {
+  if (settings.no_config) settings.config.clear();
+  else if (settings.config.empty()) settings.config = find_config();
+  check_prefixes(settings.selection.select, "--select");
+  check_prefixes(settings.selection.ignore, "--ignore");
+  if (settings.config.empty()) return;
+  const TomlValue root = read_toml(settings.config);
+  const TomlValue* table = root.find("check");
+  if (table == nullptr) return;
+  read_check_table(table->as_table(), fs::path(settings.config).parent_path(), settings);
+}
+
+Contract contract_of(const CheckSettings& settings) {
+  Contract contract;
+  if (settings.contract) contract = read_contract(*settings.contract);
+  for (const std::string& range : settings.config_ranges) {
+    try {
+      add_range(contract, range);
+    } catch (Error& error) {
+      error.in(settings.config);
+      throw;
+    }
+  }
+  for (const std::string& range : settings.ranges) add_range(contract, range);
+  if (settings.weights == "trained") contract.weights = WeightMode::trained;
+  if (settings.weights == "initial") contract.weights = WeightMode::initial;
+  if (settings.weights == "any") contract.weights = WeightMode::any;
+  return contract;
+}
+
+Bindings bindings_of(const CheckSettings& settings) {
+  Bindings bindings;
+  for (const std::string& shape : settings.shapes) add_binding(bindings, shape);
+  return bindings;
+}
+
+CheckOptions check_options_of(const CheckSettings& settings) {
+  constexpr std::size_t kExpanded = std::size_t{1} << 20U;
+  CheckOptions options;
+  if (settings.tensor == "smash") options.ranges.max_cells = 1;
+  if (settings.tensor == "expand") options.ranges.max_cells = kExpanded;
+  options.ranges.affine = settings.numeric != "interval";
+  if (settings.accumulate == "float32") options.ranges.accumulate = DType::float32;
+  if (settings.accumulate == "same") options.ranges.accumulate = DType::float16;  // any format but float32
+  options.ranges.flush_subnormals = settings.flush_subnormals;
+  options.time_limit = settings.time_limit.value_or(0);
+  return options;
+}
+
+DType target_of(const CheckSettings& settings) {
+  if (!settings.as) return DType::undefined;
+  const std::optional<DType> dtype = dtype_from_name(*settings.as);
+  if (!dtype || !is_float(*dtype)) throw Error("--as: '" + *settings.as + "' is not a float format");
+  return *dtype;
+}
+
+Verdict fail_on_of(const CheckSettings& settings) {
+  if (settings.fail_on == "confirmed") return Verdict::confirmed;
+  return settings.fail_on == "unknown" ? Verdict::unknown : Verdict::possible;
+}
+
+}  // namespace finity

@@ -1,0 +1,164 @@
+#include "report/collect.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "report/known.h"
+#include "report/sample.h"
+#include "report/words.h"
+
+namespace finity {
+namespace {
+
+using sample::Builder;
+using sample::everything;
+
+std::vector<std::string> codes(const Report& report) {
+  std::vector<std::string> result;
+  for (const Alarm& alarm : report.alarms) result.emplace_back(alarm.rule->code);
+  return result;
+}
+
+TEST(Selection, TheLongestMatchDecides) {
+  const Rule& log = *find_rule("FN102");
+  EXPECT_TRUE(is_selected({}, log));
+  EXPECT_TRUE(is_selected({.select = {"FN1"}}, log));
+  EXPECT_FALSE(is_selected({.select = {"FN2"}}, log));
+  EXPECT_FALSE(is_selected({.ignore = {"FN1"}}, log));
+  EXPECT_TRUE(is_selected({.select = {"FN102"}, .ignore = {"FN1"}}, log));
+  EXPECT_TRUE(is_selected({.select = {"log-of-nonpositive"}, .ignore = {"FN1"}}, log));
+  EXPECT_FALSE(is_selected({.select = {"FN1"}, .ignore = {"FN102"}}, log));
+  EXPECT_FALSE(is_selected({.select = {"FN102"}, .ignore = {"FN102"}}, log));
+  EXPECT_FALSE(is_selected({.ignore = {"all"}}, log));
+  EXPECT_TRUE(is_selected({.select = {"FN"}, .ignore = {"all"}}, log));
+  EXPECT_NO_THROW(check_prefixes({"FN", "FN1", "FN102", "log-of-nonpositive", "all"}, "--select"));
+  EXPECT_THROW(check_prefixes({"FN8"}, "--select"), Error);
+  EXPECT_THROW(check_prefixes({""}, "--select"), Error);
+}
+
+TEST(Collect, ProvedSitesAreOnlyCounted) {
+  const Report report = everything().report();
+  EXPECT_EQ(report.alarms.size(), 8U);
+  EXPECT_EQ(coverage_line(report),
+            "10 of 11 nodes modelled; 9 sites: 1 proved, 1 confirmed, 6 possible, 1 unknown (1 accepted)");
+  EXPECT_EQ(codes(everything().report({.select = {"FN2"}})), (std::vector<std::string>{"FN201", "FN205"}));
+}
+
+TEST(Collect, RootsPointToAlarmsThatAreThere) {
+  const Builder sample = everything();
+  EXPECT_EQ(sample.report().alarms[1].root, 0);
+  EXPECT_EQ(sample.report({.ignore = {"FN201"}}).alarms[0].root, -1);
+  const std::vector<AlarmGroup> groups = group(sample.report());
+  EXPECT_EQ(groups.size(), 6U);
+}
+
+TEST(Collect, GroupsFollowChainsOverAcceptedAlarms) {
+  Report report;
+  report.alarms.resize(4, {.rule = find_rule("FN203")});
+  for (int i = 1; i < 4; ++i) report.alarms[static_cast<std::size_t>(i)].root = i - 1;
+  EXPECT_EQ(group(report).size(), 1U);
+  EXPECT_EQ(group(report).front().others.size(), 3U);
+  report.alarms[1].accepted = Acceptance::baseline;
+  EXPECT_EQ(group(report).front().others.size(), 2U);
+  report.alarms[0].accepted = Acceptance::baseline;
+  EXPECT_EQ(group(report).size(), 1U);
+  EXPECT_EQ(group(report).front().head, &report.alarms[2]);
+}
+
+TEST(Collect, ModelsIgnoreByMetadata) {
+  const Report report = everything().report();
+  ASSERT_EQ(report.alarms[3].rule->code, "FN104");
+  EXPECT_EQ(report.alarms[3].accepted, Acceptance::model);
+  EXPECT_EQ(report.alarms[2].accepted, Acceptance::none);
+  EXPECT_EQ(report.counts.accepted, 1U);
+}
+
+TEST(Collect, PlacesNameScopesAndSources) {
+  const Report report = everything().report();
+  EXPECT_EQ(report.alarms[5].place.scope, "choose.then_branch/block (Attention)");
+  EXPECT_EQ(source_text(report.alarms[0].place), "net/model.py:12");
+  EXPECT_EQ(report.alarms[4].place.name(), "q");
+  EXPECT_EQ(report.alarms[7].place.title, "constant 'w'");
+}
+
+TEST(Collect, PythonLines) {
+  using Line = std::pair<std::string, int>;
+  EXPECT_EQ(python_line(""), Line("", 0));
+  EXPECT_EQ(python_line("File \"a.py\", line 3"), Line("a.py", 3));
+  EXPECT_EQ(python_line("File \"a.py\", line 3, in f\nFile \"b.py\", line 4, in g"), Line("b.py", 4));
+  EXPECT_EQ(python_line("File \"a.py\", line 3\nFile \"/x/site-packages/t.py\", line 4"), Line("a.py", 3));
+  EXPECT_EQ(python_line("File \"/x/site-packages/s.py\", line 3\nFile \"/x/dist-packages/t.py\", line 4"),
+            Line("/x/dist-packages/t.py", 4));
+  EXPECT_EQ(python_line("File \"a.py\", line x"), Line("", 0));
+  EXPECT_EQ(python_line("File \"a.py"), Line("", 0));
+  EXPECT_EQ(python_line("File \"a.py\", line 99999999999999999999"), Line("", 0));
+}
+
+TEST(Collect, LongPathsLoseTheirMiddle) {
+  Builder sample;
+  Finding& finding = sample.find("l", "p", "FN102", 0, Verdict::possible);
+  finding.path.assign(500, sample::value(sample.graph, "p"));
+  const Report report = sample.report();
+  const std::vector<Step>& path = report.alarms.front().path;
+  EXPECT_EQ(path.size(), kMaxSteps);
+  std::size_t skipped = 0;
+  for (const Step& step : path) skipped += step.skipped;
+  EXPECT_EQ(skipped, 500 - kMaxSteps + 1);
+}
+
+TEST(Fingerprint, SurvivesWhatIsInsertedBefore) {
+  const std::string before = "opset 17\ngraph g (x: float32[4]) -> (y, z) { y = Log(x) @ \"a\"\n z = Log(y) }";
+  const std::string after =
+      "opset 17\ngraph h (x: float32[4]) -> (y, z) { n = Neg(x) @ \"n\"\n m = Neg(n)\n y = Log(m) @ \"a\"\n z = Log(y) "
+      "}";
+  const auto prints = [](const std::string& text) {
+    const Graph graph = parse_graph(text, "g");
+    std::vector<std::string> result;
+    for (const char* output : {"y", "z"}) {
+      const Finding finding = {
+          .node = graph.value(sample::value(graph, output)).producer, .rule = "FN102", .operand = 0};
+      result.push_back(fingerprint(*find_rule("FN102"), place_of(graph, finding), 0, 0));
+    }
+    return result;
+  };
+  EXPECT_EQ(prints(before), prints(after));
+  EXPECT_NE(prints(before)[0], prints(before)[1]);
+}
+
+TEST(Fingerprint, TellsRulesOperandsAndRepetitionsApart) {
+  const Place place = {.node = "a", .op = "Log", .scope = "s"};
+  std::set<std::string> seen;
+  seen.insert(fingerprint(*find_rule("FN102"), place, 0, 0));
+  seen.insert(fingerprint(*find_rule("FN103"), place, 0, 0));
+  seen.insert(fingerprint(*find_rule("FN102"), place, 1, 0));
+  seen.insert(fingerprint(*find_rule("FN102"), place, 0, 1));
+  seen.insert(fingerprint(*find_rule("FN102"), {.node = "sa", .op = "Log"}, 0, 0));
+  EXPECT_EQ(seen.size(), 5U);
+  // Two nodes of the sample are called 'log' and break the same rule.
+  const Report report = everything().report();
+  std::set<std::string> prints;
+  for (const Alarm& alarm : report.alarms) prints.insert(alarm.fingerprint);
+  EXPECT_EQ(prints.size(), report.alarms.size());
+}
+
+TEST(Known, EntriesOfTheConfigurationAccept) {
+  Report report = everything().report();
+  Known known;
+  known.accept = {{.rule = "FN2", .node = "ex?", .reason = "clipped upstream", .where = "finity.toml:3"},
+                  {.rule = "FN102", .node = "choose.*/inner", .where = "finity.toml:6"},
+                  {.rule = "FN102", .node = "*", .model = "other.onnx", .where = "finity.toml:9"},
+                  {.rule = "FN3", .node = "*", .model = "models/*", .where = "finity.toml:12"},
+                  {.rule = "FN9", .node = "*", .where = "finity.toml:15"}};
+  accept_known(report, known);
+  EXPECT_EQ(report.alarms[0].accepted, Acceptance::config);
+  EXPECT_EQ(report.alarms[0].accepted_why, "finity.toml:3: clipped upstream");
+  EXPECT_EQ(report.alarms[5].accepted, Acceptance::config);
+  EXPECT_EQ(report.counts.accepted, 3U);
+  const std::vector<std::string> stale = stale_entries(known, {report}, {.ignore = {"FN9"}});
+  ASSERT_EQ(stale.size(), 1U);
+  EXPECT_EQ(stale.front(), "finity.toml:12: nothing is accepted by this entry any more: FN3 at '*'");
+}
+
+}  // namespace
+}  // namespace finity
