@@ -38,6 +38,7 @@ class Converter {
   void convert_body(BodyId id, bool kept, const std::vector<Type>* inputs);
   void convert_node(NodeId id, bool kept);
   bool touches_floats(const Node& node) const;
+  bool handles_containers(const Node& node) const;
   Plan unchanged(const Node& node) const;
   Plan changed(const Node& node) const;
   Attrs changed_attrs(const Node& node) const;
@@ -120,6 +121,15 @@ bool Converter::touches_floats(const Node& node) const {
   return std::ranges::any_of(node.inputs, converted) || std::ranges::any_of(node.outputs, converted);
 }
 
+bool is_container(const Type& type) { return type.kind != Type::Kind::tensor && type.kind != Type::Kind::unknown; }
+
+// What is put into a sequence or optional keeps its format: nothing can cast it there.
+bool Converter::handles_containers(const Node& node) const {
+  const auto is_one = [&](ValueId id) { return id.valid() && is_container(types_[id]); };
+  return (std::ranges::any_of(node.inputs, is_one) || std::ranges::any_of(node.outputs, is_one)) &&
+         bodies_of(node.attrs).empty();
+}
+
 Converter::Plan Converter::unchanged(const Node& node) const {
   Plan plan{.in = {}, .out = {}, .attrs = node.attrs, .body_inputs = {}};
   for (const ValueId id : node.inputs) plan.in.push_back(id.valid() ? own(id) : DType::undefined);
@@ -129,7 +139,7 @@ Converter::Plan Converter::unchanged(const Node& node) const {
 
 void Converter::convert_node(NodeId id, bool kept) {
   const Node& node = graph_.node(id);
-  const bool asked = kept || keep_.contains(id);
+  const bool asked = kept || keep_.contains(id) || handles_containers(node);
   std::string reason;
   Plan plan;
   if (asked || node.op == nullptr) {
@@ -249,8 +259,6 @@ void Converter::infer(const Node& node, Plan& plan) const {
     plan.out.push_back(known ? inferred : own(node.outputs[i]));
   }
 }
-
-bool is_container(const Type& type) { return type.kind != Type::Kind::tensor && type.kind != Type::Kind::unknown; }
 
 ConstantPtr Converter::constant_of(ValueId id) const {
   const Value& value = graph_.value(id);

@@ -12,11 +12,11 @@
 namespace finity {
 
 struct Checked {
-  Graph graph;
-  Types types;
-  Contract contract;
-  Premises premises;
-  Analysis analysis;
+  Graph graph = {};
+  Types types = {};
+  Contract contract = {};
+  Premises premises = {};
+  Analysis analysis = {};
 
   ValueId value(std::string_view name) const {
     for (std::size_t i = 0; i < graph.values().size(); ++i) {
@@ -50,7 +50,7 @@ inline Checked checked(Graph graph, Contract contract = {}) {
 }
 
 inline Contract ranges(std::initializer_list<std::string_view> texts) {
-  Contract contract;
+  Contract contract = {};
   for (const std::string_view text : texts) add_range(contract, text);
   return contract;
 }
