@@ -47,6 +47,23 @@ Reach reach_of(const AbsTensor& operand, const UnsafeSet& unsafe) {
   return reach;
 }
 
+// A machine that flushes turns every result below the smallest normal number into zero.
+void flush_subnormals(AbsTensor& result) {
+  const double normal = std::ldexp(1.0, float_format(result.dtype).min_exponent);
+  for (Range& cell : result.cells) {
+    if (!cell.has_finite()) continue;
+    const bool touched = cell.lo < normal && cell.hi > -normal;
+    if (!touched) continue;
+    cell.lo = std::min(cell.lo, 0.0);
+    cell.hi = std::max(cell.hi, 0.0);
+    cell.nonzero = false;
+    result.exact.reset();
+  }
+  // Forms and orders speak of numbers that were not flushed.
+  result.forms.clear();
+  result.first_symbol = -1;
+}
+
 }  // namespace
 
 void Analyzer::check_operands(NodeId id, const Node& node, Operands& operands, std::vector<AbsTensor>& restricted) {
@@ -76,6 +93,7 @@ void Analyzer::check_operands(NodeId id, const Node& node, Operands& operands, s
 void Analyzer::check_result(NodeId id, const Node& node, std::size_t output, AbsTensor& result, bool operands_infinite,
                             bool operands_nan) {
   if (!is_float(result.dtype)) return;
+  if (options_.ranges.flush_subnormals) flush_subnormals(result);
   const OpDef& op = *node.op;
   const Range hull = result.hull();
   const bool overflow = (hull.pinf || hull.ninf) && !operands_infinite;

@@ -7,6 +7,10 @@
 
 namespace finity {
 
+void add_check(CLI::App& app, int& exit_code);
+void add_explain(CLI::App& app, int& exit_code);
+void add_baseline(CLI::App& app, int& exit_code);
+void add_rules(CLI::App& app, int& exit_code);
 void add_inspect(CLI::App& app, int& exit_code);
 void add_run(CLI::App& app, int& exit_code);
 void add_convert(CLI::App& app, int& exit_code);

@@ -31,6 +31,10 @@ int run(int argc, char** argv) {
   CLI::App app("finity: keeps neural networks finite", "finity");
   app.set_version_flag("--version", "finity " FINITY_VERSION);
   app.require_subcommand(1);
+  finity::add_check(app, exit_code);
+  finity::add_explain(app, exit_code);
+  finity::add_baseline(app, exit_code);
+  finity::add_rules(app, exit_code);
   finity::add_inspect(app, exit_code);
   finity::add_run(app, exit_code);
   finity::add_convert(app, exit_code);

@@ -61,14 +61,19 @@ Range softsign_of(DType dtype, const Range& x, int ulps) {
 
 namespace {
 
-// beta * x, exact or rounded.
+// beta * x in real numbers and one unit around, and whether it overflows where it is rounded to the dtype first.
 Range scaled_argument(DType dtype, const Range& x, double beta) {
-  Range product = multiply(dtype, x, attribute_range(dtype, beta));
-  if (!product.has_finite()) return product;
-  product.lo = std::max(next_down(dtype, product.lo), lowest_finite(dtype));
-  product.hi = std::min(next_up(dtype, product.hi), max_finite(dtype));
-  product.nonzero = product.integer = false;
-  return product;
+  const Range exact = multiply(DType::float64, x, point(beta));
+  const Range rounded = multiply(dtype, x, attribute_range(dtype, beta));
+  Range range = exact;
+  if (range.has_finite()) {
+    const double off = 2 * unit_roundoff(dtype) * range.magnitude() + min_subnormal(dtype);
+    range = from_bounds(DType::float64, range.lo - off, range.hi + off);
+  }
+  range.nan |= exact.nan || rounded.nan;
+  range.pinf |= exact.pinf || rounded.pinf;
+  range.ninf |= exact.ninf || rounded.ninf;
+  return range;
 }
 
 }  // namespace
@@ -81,7 +86,15 @@ Range scaled_tanh_of(DType dtype, const Range& x, double alpha, double beta, int
 
 Range scaled_softplus_of(DType dtype, const Range& x, double alpha, double beta, int ulps) {
   if (!std::isfinite(alpha) || !std::isfinite(beta)) return top(dtype);
-  const Range smooth = softplus_of(dtype, scaled_argument(dtype, x, beta), ulps);
+  const Range argument = scaled_argument(dtype, x, beta);
+  // Not rounded to the dtype yet: 0.25 * softplus(1.5 * x) may be a number where the second factor is none.
+  const Slack slack = slack_of(ulps, 2, 0);
+  const double relative = 2 * (slack.ulps + 1) * unit_roundoff(dtype);
+  Range smooth = rising(DType::float64, argument, {.f = softplus, .floor = 0});
+  if (smooth.has_finite()) {
+    smooth.lo = std::max(smooth.lo * (1 - relative) - slack.ulps * min_subnormal(dtype), 0.0);
+    smooth.hi = smooth.hi * (1 + relative) + slack.ulps * min_subnormal(dtype);
+  }
   return multiply(dtype, attribute_range(dtype, alpha), smooth);
 }
 
@@ -115,12 +128,12 @@ Range leaky_relu_of(DType dtype, const Range& x, const Range& slope) {
 }
 
 Range thresholded_relu_of(DType dtype, const Range& x, double alpha) {
-  const Range threshold = attribute_range(dtype, alpha);
-  if (threshold.nan) return x.is_empty() ? x : join(x, from_bounds(dtype, 0, 0));
-  Range range = part_of(x, threshold.least(), kInf);
+  const Range zero = from_bounds(dtype, 0, 0);
+  if (std::isnan(alpha)) return x.is_empty() ? x : join(x, zero);
+  Range range = part_of(x, first_above(dtype, alpha), kInf);
   range.pinf = x.pinf;
   range.nan = x.nan;
-  if (x.least() <= threshold.greatest() || x.nan) range = join(range, from_bounds(dtype, 0, 0));
+  if (x.nan || x.least() <= last_not_above(dtype, alpha)) range = join(range, zero);
   return range;
 }
 
@@ -145,13 +158,21 @@ Range elu_of(DType dtype, const Range& x, double alpha, int ulps) {
 }
 
 Range celu_of(DType dtype, const Range& x, double alpha, int ulps) {
-  if (!std::isfinite(alpha) || alpha == 0) return top(dtype);
-  // alpha * (exp(x / alpha) - 1) rises for either sign of alpha and is below zero where x is.
+  if (!std::isfinite(alpha)) return top(dtype);
+  if (x.is_empty()) return x;
+  if (alpha == 0) {
+    // 0 * (exp(x / 0) - 1)
+    Range range = x.may_be_negative() ? from_bounds(dtype, 0, 0) : Range{};
+    range.nan = x.nan || x.greatest() >= 0 || std::signbit(alpha);
+    return range;
+  }
   const double width = std::abs(alpha);
   if (alpha > 0) return join(exponential_part(dtype, x, alpha, width, ulps), positive_part(x));
+  // Below zero it falls without limit; the exponential multiplies the error of x / alpha.
   const auto f = [&](double v) { return alpha * std::expm1(v / alpha); };
-  const Range below = rising(dtype, negative_part(dtype, x),
-                             {.f = f, .slack = slack_of(ulps, 64, 4 * unit_roundoff(dtype) * width), .ceiling = 0});
+  const int amplified = ulps * static_cast<int>(2 + std::log(max_finite(dtype)));
+  const Slack slack{.ulps = amplified, .absolute = ulps * unit_roundoff(dtype) * width};
+  const Range below = rising(dtype, negative_part(dtype, x), {.f = f, .slack = slack, .ceiling = 0});
   return join(below, positive_part(x));
 }
 
@@ -175,15 +196,16 @@ Range shrink_of(DType dtype, const Range& x, double bias, double limit) {
   if (!std::isfinite(bias) || !std::isfinite(limit)) return top(dtype);
   if (x.is_empty()) return x;
   const Range b = attribute_range(dtype, bias);
-  const Range l = attribute_range(dtype, limit);
-  Range below = part_of(x, -kInf, -l.lo);
+  Range below = part_of(x, -kInf, -first_above(dtype, limit));
   below.ninf = x.ninf;
-  Range above = part_of(x, l.lo, kInf);
+  // What is below -limit was taken already; a negative limit makes the two overlap.
+  const double last = last_not_above(dtype, limit);
+  Range above = part_of(x, std::max(first_above(dtype, limit), -last), kInf);
   above.pinf = x.pinf;
   Range range = join(add(dtype, below, b), subtract(dtype, above, b));
   range.integer = !is_float(dtype) && range.has_finite();
   // Zero in between; NaN is neither below nor above.
-  const bool between = x.nan || (x.greatest() >= -l.hi && x.least() <= l.hi);
+  const bool between = x.nan || (x.greatest() >= -last && x.least() <= last);
   if (between) range = join(range, from_bounds(dtype, 0, 0));
   range.nan |= x.nan;
   return range;
@@ -232,9 +254,10 @@ Range swish_of(DType dtype, const Range& x, double alpha, int ulps) {
   if (!std::isfinite(alpha)) return top(dtype);
   if (alpha < 0) return negate(dtype, swish_of(dtype, negate(dtype, x), -alpha, ulps));
   const Range a = attribute_range(dtype, alpha);
-  if (alpha == 0 || a.lo <= 0) {
-    // Half of x, or what a gate that is nearly flat leaves of it.
-    Range range = join(multiply(dtype, x, Range{.lo = 0, .hi = 1}), Range{.nan = x.pinf || x.ninf});
+  if (a.lo <= 0) {
+    // Half of x; a factor that is lost in the format leaves about that.
+    Range range = multiply(dtype, x, alpha == 0 ? point(0.5) : Range{.lo = 0.4, .hi = 0.6});
+    range.nan |= x.pinf || x.ninf;
     return range;
   }
   const Gate gate{.f = [=](double v) { return times_sigmoid(v, alpha); },

@@ -1,6 +1,7 @@
 // Attention over heads and what goes with it: rotary positions, linear attention.
 #include <cmath>
 
+#include "ops/attention_range.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/heads.h"
@@ -354,7 +355,9 @@ const OpDef kOps[] = {
               "softmax_precision: int",
      .freedom = kWideArithmetic,
      .infer = infer_attention,
-     .eval = eval_attention},
+     .eval = eval_attention,
+     .range = range_attention,
+     .overflow = "FN204"},
     {.name = "RotaryEmbedding",
      .since = 23,
      .summary = "rotates pairs of features by angles that depend on the position",
@@ -362,7 +365,9 @@ const OpDef kOps[] = {
      .attrs = "interleaved: int = 0; num_heads: int; rotary_embedding_dim: int = 0",
      .freedom = kWideArithmetic,
      .infer = infer_same_shape,
-     .eval = eval_rotary},
+     .eval = eval_rotary,
+     .range = range_rotary,
+     .overflow = "FN204"},
     {.name = "LinearAttention",
      .since = 27,
      .summary = "attention as a recurrence over a matrix state, with optional decay and delta rule",
@@ -372,7 +377,9 @@ const OpDef kOps[] = {
               "update_rule: string = gated_delta {linear, gated, delta, gated_delta}",
      .freedom = "token by token; all arithmetic in float32, rounded once",
      .infer = infer_linear_attention,
-     .eval = eval_linear_attention},
+     .eval = eval_linear_attention,
+     .range = range_linear_attention,
+     .overflow = "FN204"},
 };
 
 }  // namespace

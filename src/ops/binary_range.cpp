@@ -16,7 +16,7 @@ UnsafeSet zero_of_integers(DType dtype) { return is_int(dtype) ? UnsafeSet{{0, 0
 UnsafeSet zero(DType) { return {{0, 0}}; }
 
 constexpr std::array kDivision = {Hazard{.rule = "FN101", .operand = 1, .unsafe = zero_of_floats},
-                              Hazard{.rule = "FN113", .operand = 1, .unsafe = zero_of_integers}};
+                                  Hazard{.rule = "FN113", .operand = 1, .unsafe = zero_of_integers}};
 constexpr std::array kModulo = {Hazard{.rule = "FN112", .operand = 1, .unsafe = zero}};
 
 // Shapes are known well enough to relate elements, and placed the numpy way.
@@ -237,7 +237,8 @@ void range_divide(RangeCall& call) {
   const bool covered = related(b, Kind::at_least, a) != nullptr || related(b, Kind::max_of, a) != nullptr ||
                        related(b, Kind::sum_of, a) != nullptr;
   if (positive && finite && a.hull().lo >= 0 && covered) cap_above(result, 1);
-  if (const Fact* norm = related(b, Kind::at_least_abs, a); norm != nullptr && positive && finite && norm->slack < 0.5) {
+  if (const Fact* norm = related(b, Kind::at_least_abs, a);
+      norm != nullptr && positive && finite && norm->slack < 0.5) {
     const double limit = next_up(dtype, 1 / (1 - norm->slack));
     cap_above(result, limit);
     cap_below(result, -limit);
@@ -246,11 +247,11 @@ void range_divide(RangeCall& call) {
       sum != nullptr && positive && finite && a.hull().lo >= 0 && keeps_shape(call, a)) {
     const double count = a.most_count(sum->axes);
     double slack = count * unit_roundoff(dtype) + summation_error(dtype, count);
-    for (const DType accumulator : call.accumulators(dtype)) slack = std::max(slack, summation_error(accumulator, count) + count * unit_roundoff(dtype));
+    for (const DType accumulator : call.accumulators(dtype))
+      slack = std::max(slack, summation_error(accumulator, count) + count * unit_roundoff(dtype));
     if (slack < 0.5) {
-      result.facts.push_back({.kind = Kind::row_sum,
-                              .axes = sum->axes,
-                              .range = {.lo = 1 - 2 * slack, .hi = 1 + 2 * slack}});
+      result.facts.push_back(
+          {.kind = Kind::row_sum, .axes = sum->axes, .range = {.lo = 1 - 2 * slack, .hi = 1 + 2 * slack}});
     }
   }
   if (const std::optional<double> divisor = constant_of(b); divisor && *divisor != 0) {

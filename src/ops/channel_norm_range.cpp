@@ -15,15 +15,6 @@ namespace {
 
 double min_normal(DType dtype) { return std::ldexp(1.0, float_format(dtype).min_exponent); }
 
-Range rounded_into(DType dtype, const Range& x, double slack) {
-  Range result = x;
-  if (x.has_finite()) result = from_bounds(dtype, x.lo - slack, x.hi + slack);
-  result.nan |= x.nan;
-  result.pinf |= x.pinf;
-  result.ninf |= x.ninf;
-  return result;
-}
-
 // ---- BatchNormalization with given moments ---------------------------------------
 
 struct Channel {
@@ -79,9 +70,9 @@ class GivenMoments {
       // Other orders of the same operations, as x * factor + term, differ in the last digits of each.
       const double factor = at.scale.magnitude() / root.lo;
       const double size = (x.magnitude() + at.mean.magnitude()) * factor + at.bias.magnitude();
-      result = rounded_into(dtype_, result, 8 * unit_roundoff(format) * size);
+      result = rounded_range(dtype_, result, 8 * unit_roundoff(format) * size + 2 * min_subnormal(format));
     } else {
-      result = rounded_into(dtype_, result, 0);
+      result = rounded_range(dtype_, result, 0);
     }
     const bool infinite = x.pinf || x.ninf || at.mean.pinf || at.mean.ninf || at.scale.pinf || at.scale.ninf;
     // One cause, one finding: a result that overflows only because the variance vanishes is not another.
@@ -117,10 +108,11 @@ bool batch_trains(const Call& call) {
 }
 
 // Per channel where the parameters differ. Not spatial (up to opset 8): one parameter per position, taken as their
-// hull.
+// Up to opset 8 a batch could have one parameter per position: those are taken as their hull.
+bool is_spatial(const Call& call) { return call.version() >= 9 || call.integer("spatial", 1) != 0; }
+
 std::optional<std::int64_t> channel_count(const RangeCall& call, const AbsTensor& x) {
-  const bool spatial = call.version() >= 9 || call.integer("spatial") != 0;
-  if (!spatial || !x.ranked || x.rank() < 2 || x.sizes[1] <= 0) return std::nullopt;
+  if (!is_spatial(call) || !x.ranked || x.rank() < 2 || x.sizes[1] <= 0) return std::nullopt;
   return x.sizes[1];
 }
 
@@ -176,31 +168,37 @@ Range running(DType dtype, const Range& input, const Range& batch, double moment
   const Range kept = multiply(dtype, input, point(round_to(dtype, momentum)));
   const Range fresh = multiply(dtype, batch, point(round_to(dtype, 1 - momentum)));
   const Range sum = add(dtype, kept, fresh);
-  return rounded_into(dtype, sum, 8 * unit_roundoff(dtype) * (kept.magnitude() + fresh.magnitude()));
+  return rounded_range(dtype, sum,
+                       8 * unit_roundoff(dtype) * (kept.magnitude() + fresh.magnitude()) + min_subnormal(dtype));
+}
+
+// Outputs after Y: the running mean and variance, then the batch's own. They are not rounded in between.
+Range trained_statistic(const RangeCall& call, const RowNorm& norm, const AxisSet& axes, std::size_t which) {
+  const double momentum = call.real("momentum");
+  Range result;
+  for (const DType format : batch_formats(call)) {
+    Range own;
+    for_each_group(call.in(0), axes, [&](const Group& row) {
+      own = join(own, which % 2 == 0 ? norm.mean(row, format) : norm.variance(row, format));
+    });
+    if (which < 2) own = running(format, call.hull(3 + which), own, momentum);
+    result = join(result, rounded_range(call.in_dtype(3), own));
+  }
+  return result;
 }
 
 void range_trained_moments(RangeCall& call) {
   const AbsTensor& x = call.in(0);
-  const bool spatial = call.version() >= 9 || call.integer("spatial") != 0;
   RowNorm norm(call, {batch_formats(call), call.real("epsilon"), Centre::mean, false});
   AxisSet axes = all_but_channels(x, true);
   // Each position is a channel of its own: only the batch is reduced.
-  for (std::size_t i = 1; i < axes.size() && !spatial; ++i) axes[i] = false;
+  for (std::size_t i = 1; i < axes.size() && !is_spatial(call); ++i) axes[i] = false;
   const AbsTensor z = mapped_groups(x, axes, x.dtype, [&](const Group& row) { return norm.normalized(row, x.dtype); });
   call.out(0, scaled_channels(call, z, x.dtype));
   norm.report(call, 0);
 
-  const DType dtype = call.in_dtype(3);
-  Range mean, variance;
-  for_each_group(x, axes, [&](const Group& row) {
-    mean = join(mean, norm.mean(row, dtype));
-    variance = join(variance, norm.variance(row, dtype));
-  });
-  const double momentum = call.real("momentum");
-  const Range results[] = {running(dtype, call.hull(3), mean, momentum),
-                           running(dtype, call.hull(4), variance, momentum), mean, variance};
   for (std::size_t i = 0; i < 4; ++i) {
-    if (call.has_output(i + 1)) call.out(i + 1, results[i]);
+    if (call.has_output(i + 1)) call.out(i + 1, trained_statistic(call, norm, axes, i));
   }
 }
 
@@ -238,7 +236,8 @@ void range_mean_variance_norm(RangeCall& call) {
   const AbsTensor& x = call.in(0);
   std::vector<std::int64_t> axes = call.integers("axes");
   if (!call.has_attr("axes")) axes = {0, 2, 3};
-  call.out(0, normalized_rows(call, x.ranked ? axis_set(axes, x.rank()) : AxisSet{}, {{}, 1e-9, Centre::mean, true}));
+  call.out(0, normalized_rows(call, x.ranked ? axis_set(axes, x.rank()) : AxisSet{},
+                              {{}, double{1e-9F}, Centre::mean, true}));
 }
 
 // ---- LpNormalization ---------------------------------------------------------------
@@ -319,7 +318,9 @@ struct Response {
 double largest_response(double most, const Response& r) {
   const double peak = r.beta > 0.5 && r.factor > 0 ? std::sqrt(r.bias / (r.factor * (2 * r.beta - 1))) : kInf;
   const double at = std::min(most, peak);
-  return at / std::pow(r.bias + r.factor * at * at, r.beta);
+  if (at <= 1 || r.factor == 0) return at / std::pow(r.bias + r.factor * at * at, r.beta);
+  // The same without squares, which overflow.
+  return std::pow(at, 1 - 2 * r.beta) / std::pow(r.bias / at / at + r.factor, r.beta) * (1 + 0x1p-48);
 }
 
 Range response(const RangeCall& call, DType dtype, DType carrier, const Range& x, const Response& r) {
@@ -335,10 +336,13 @@ Range response(const RangeCall& call, DType dtype, DType carrier, const Range& x
     const double up = x.hi > 0 ? largest_response(x.hi, least) * (1 + slack) : x.hi / base;
     const double down = x.lo < 0 ? largest_response(-x.lo, least) * (1 + slack) : -x.lo / base;
     result = from_bounds(dtype, -down, std::max(up, -down), call.settings().library_ulps);
+    if (x.lo >= 0 && result.has_finite()) result.lo = std::max(result.lo, 0.0);
+    if (x.hi <= 0 && result.has_finite()) result.hi = std::min(result.hi, 0.0);
     // An infinite sum makes the quotient zero.
     if (!(sum * std::max(r.factor, 1.0) <= max_finite(carrier))) result = join(result, point(0));
   }
-  if (x.pinf || x.ninf) result = join(result, {.lo = 0, .hi = 0, .nan = true});
+  // Divided by an infinite sum, finite elements are zero and infinite ones mostly NaN.
+  if (x.pinf || x.ninf) result = join(result, {.lo = 0, .hi = 0, .nan = true, .pinf = x.pinf, .ninf = x.ninf});
   result.nan |= x.nan;
   return result;
 }

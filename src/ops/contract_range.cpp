@@ -129,8 +129,7 @@ bool blocks_fit(const AbsTensor& x, const Contraction& axes, bool is_left) {
   return true;
 }
 
-SumGrid contract_blocks(const AbsTensor& left, const AbsTensor& right, const Contraction& axes,
-                        std::size_t max_cells) {
+SumGrid contract_blocks(const AbsTensor& left, const AbsTensor& right, const Contraction& axes, std::size_t max_cells) {
   SumGrid grid = empty_grid(axes);
   std::vector<AxisBlocks> out, summed;
   std::size_t work = 1;
@@ -369,7 +368,7 @@ class KnownContraction {
   std::optional<bool> zeros_;  // asked for only where infinities are
   WeightSums sums_;
   SumGrid grid_;
-  std::vector<std::size_t> steps_;  // between the result's blocks
+  std::vector<std::size_t> steps_;   // between the result's blocks
   std::vector<std::size_t> shared_;  // axes of the result along which both vary and x is cut
   std::vector<std::size_t> column_cell_, column_shared_;
   std::vector<Row> rows_;
@@ -452,8 +451,8 @@ Contracted contract(const RangeCall& call, const ContractOperand& left, const Co
   } else {
     const AbsTensor& a = *left.range;
     const AbsTensor& b = *right.range;
-    result.sums = contract_blocks(blocks_fit(a, axes, true) ? a : smashed(a), blocks_fit(b, axes, false) ? b : smashed(b),
-                                  axes, call.max_cells());
+    result.sums = contract_blocks(blocks_fit(a, axes, true) ? a : smashed(a),
+                                  blocks_fit(b, axes, false) ? b : smashed(b), axes, call.max_cells());
   }
   use_row_sums(*left.range, *right.range, axes, true, result.sums);
   use_row_sums(*right.range, *left.range, axes, false, result.sums);

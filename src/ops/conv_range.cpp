@@ -278,7 +278,8 @@ class TransposeSums {
   }
 
   SumGrid run(const Type& result, std::span<const double> addend) {
-    const WeightAxis axes[] = {{groups_, false}, {depth_, true}, {w_.dims[1] * static_cast<std::int64_t>(taps_), false}};
+    const WeightAxis axes[] = {
+        {groups_, false}, {depth_, true}, {w_.dims[1] * static_cast<std::int64_t>(taps_), false}};
     if (groups_ == 1 && !x_.cuts.empty() && x_.sizes[1] == depth_) cuts_ = x_.cuts[1];
     const WeightSums sums = weight_sums(w_.data, axes, cuts_);
     SumGrid grid;
@@ -318,8 +319,8 @@ class TransposeSums {
       for (const std::int64_t tap : taps) {
         for (std::size_t i = 0; i < inputs.size(); ++i) {
           const std::size_t column = first + static_cast<std::size_t>(tap);
-          add_weighted(sum, inputs[i], sums.positive(i, column), sums.negative(i, column),
-                       static_cast<double>(depth_), true);
+          add_weighted(sum, inputs[i], sums.positive(i, column), sums.negative(i, column), static_cast<double>(depth_),
+                       true);
         }
       }
       if (!addend.empty()) add_term(sum, point(addend[static_cast<std::size_t>(channel)]));
@@ -344,8 +345,8 @@ SumGrid transpose_by_ranges(const RangeCall& call, std::int64_t groups) {
   double most = kManyElements;
   if (w.ranked && w.rank() >= 3 && w.sizes[0] >= 0) {
     const std::size_t rank = w.rank() - 2;
-    most = most_meeting(std::span(w.sizes).subspan(2), steps_of(call, "strides", rank),
-                        steps_of(call, "dilations", rank));
+    most =
+        most_meeting(std::span(w.sizes).subspan(2), steps_of(call, "strides", rank), steps_of(call, "dilations", rank));
     most = std::min(most * static_cast<double>(w.sizes[0]) / static_cast<double>(groups), kManyElements);
   }
   return smashed_products(uniform(call.in_dtype(0), {}, join(call.hull(0), point(0))), w, 0, most);

@@ -138,18 +138,32 @@ double underflow_error(const RangeCall& call, DType accumulator, const DotSum& s
   return (sum.factors + 2 * n) * smallest_normal;
 }
 
+// With the error of these bounds' own arithmetic.
+double relative_error(DType accumulator, double terms) {
+  return dot_error(accumulator, terms) + (std::min(terms, kLongestUnknownSum) + 16) * kOwnRoundoff;
+}
+
+}  // namespace
+
+Range partial_sums(const RangeCall& call, DType accumulator, const DotSum& sum, double terms) {
+  const double relative = relative_error(accumulator, terms);
+  const double underflow = underflow_error(call, accumulator, sum, terms);
+  const auto error = [&](double part) {
+    return (relative <= 1 ? relative * std::abs(part) : relative * sum.magnitude) + underflow;
+  };
+  return from_bounds(accumulator, sum.below - error(sum.below), sum.above + error(sum.above));
+}
+
+namespace {
+
 Range rounded_in(const RangeCall& call, DType dtype, DType accumulator, const DotSum& sum, double terms) {
-  const double own = std::min(terms, kLongestUnknownSum) + 16;
-  const double relative = dot_error(accumulator, terms) + own * kOwnRoundoff;
+  const double relative = relative_error(accumulator, terms);
   const double underflow = underflow_error(call, accumulator, sum, terms);
   const double error = relative * sum.magnitude + underflow;
   // Terms of one sign never add up to the other sign.
   const double lo = sum.below == 0 ? std::max(sum.lo - error, 0.0) : sum.lo - error;
   const double hi = sum.above == 0 ? std::min(sum.hi + error, 0.0) : sum.hi + error;
-  const auto part_error = [&](double part) {
-    return (relative <= 1 ? relative * std::abs(part) : relative * sum.magnitude) + underflow;
-  };
-  Range parts = from_bounds(accumulator, sum.below - part_error(sum.below), sum.above + part_error(sum.above));
+  Range parts = partial_sums(call, accumulator, sum, terms);
   Range result = from_bounds(accumulator, lo, hi);
   parts.nan |= result.nan || (parts.pinf && parts.ninf);
   if (dtype != accumulator && result.has_finite()) {

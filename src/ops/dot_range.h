@@ -46,6 +46,8 @@ DotSum weighted_mean(const Range& total, const Range& values);
 
 // Relative to the sum of magnitudes.
 double dot_error(DType accumulator, double terms);
+// What partial sums in that format can be; infinities as flags.
+Range partial_sums(const RangeCall& call, DType accumulator, const DotSum& sum, double terms);
 // The sum computed in `dtype` (integers wrap).
 Range rounded(const RangeCall& call, DType dtype, const DotSum& sum, double terms);
 

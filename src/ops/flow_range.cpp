@@ -131,7 +131,9 @@ LoopResult run_loop(RangeCall& call, const LoopShape& shape, const States& initi
   return result;
 }
 
-AbsTensor as_output(const RangeCall& call, std::size_t i, const Range& range) { return uniform(call.out_type(i), range); }
+AbsTensor as_output(const RangeCall& call, std::size_t i, const Range& range) {
+  return uniform(call.out_type(i), range);
+}
 
 }  // namespace
 
@@ -220,8 +222,9 @@ void range_scan(RangeCall& call) {
   const LoopResult result = run_loop(call, shape, initial, arguments);
   for (std::size_t i = 0; i < call.output_count(); ++i) {
     const bool state = i < shape.states;
-    Range range = state ? either(initial[i].hull(), result.state[i].hull())
-                        : result.ran && i < result.outputs.size() ? result.outputs[i].hull() : Range{};
+    Range range = state                                     ? either(initial[i].hull(), result.state[i].hull())
+                  : result.ran && i < result.outputs.size() ? result.outputs[i].hull()
+                                                            : Range{};
     // Opset 8 pads entries shorter than the longest with zeros.
     if (!state && first == 1) range = either(range, point(0));
     call.out(i, as_output(call, i, range));

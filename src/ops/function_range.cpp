@@ -11,6 +11,7 @@ namespace finity {
 namespace {
 
 constexpr double kPi = std::numbers::pi;
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 // Beyond this, argument reduction is not trusted to keep all digits.
 constexpr double kLargeAngle = 65536;
 
@@ -76,6 +77,16 @@ Range attribute_range(DType dtype, double value) {
     range.hi = std::max(value, rounded);
   }
   return range;
+}
+
+double first_above(DType dtype, double value) {
+  if (!is_float(dtype)) return std::floor(value) + 1;
+  const double rounded = round_to(dtype, value);
+  return rounded > value ? rounded : next_up(dtype, rounded);
+}
+
+double last_not_above(DType dtype, double value) {
+  return is_float(dtype) ? round_to(dtype, value) : std::floor(value);
 }
 
 Range affine_of(DType dtype, const Range& x, const Range& a, const Range& b) {
@@ -201,7 +212,7 @@ Range tan_of(DType dtype, const Range& x, int ulps) {
     range = rising(dtype, part_of(x, -kInf, kInf),
                    {.f = [](double v) { return std::tan(v); },
                     .slack = slack_of(ulps, 2, 8 * kDoubleUnit),
-                    .anchor_x = x.lo >= -1.5 && x.hi <= 1.5 ? 0 : kInf,
+                    .anchor_x = x.lo >= -1.5 && x.hi <= 1.5 ? 0 : kNaN,
                     .anchor_y = 0});
   }
   range.nan |= x.nan || x.pinf || x.ninf;

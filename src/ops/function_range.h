@@ -18,6 +18,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 
 #include "domain/range.h"
 
@@ -47,8 +48,8 @@ struct Rising {
   double floor = -kInf;
   double ceiling = kInf;
   // A point where every library is exact: f(anchor_x) = anchor_y, and neither side crosses it.
-  double anchor_x = kInf;
-  double anchor_y = kInf;
+  double anchor_x = std::numeric_limits<double>::quiet_NaN();  // NaN: there is none
+  double anchor_y = 0;
 };
 Range rising(DType dtype, const Range& x, const Rising& function);
 
@@ -56,6 +57,10 @@ Range rising(DType dtype, const Range& x, const Rising& function);
 Range part_of(const Range& x, double lo, double hi);
 // An attribute in an op that computes in `dtype`: libraries may round it first.
 Range attribute_range(DType dtype, double value);
+// The smallest number of the dtype that may count as above an attribute, and the largest that may not: libraries
+// compare with the attribute itself or with what it is rounded to.
+double first_above(DType dtype, double value);
+double last_not_above(DType dtype, double value);
 // a * x + b, rounded once or after each step.
 Range affine_of(DType dtype, const Range& x, const Range& a, const Range& b);
 

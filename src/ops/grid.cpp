@@ -268,22 +268,22 @@ void eval_affine_grid(EvalCall& call) {
 // ---- ranges ----------------------------------------------------------------
 
 // Positions that are not finite, also after they were scaled, have no weights.
-bool loses_positions(const Range& grid, const AbsTensor& x, Padding padding) {
+bool loses_positions(const Range& grid, const AbsTensor& x) {
   double size = 0;
   for (std::size_t axis = 2; axis < x.rank(); ++axis) {
     size = std::max(size, x.sizes[axis] < 0 ? kManyElements : static_cast<double>(x.sizes[axis]));
   }
   if (!x.ranked) size = kManyElements;
-  const bool infinite = grid.pinf || grid.ninf || !(grid.magnitude() * (size + 2) < max_finite(DType::float32));
-  return grid.nan || (infinite && padding != Padding::border);
+  return grid.nan || grid.pinf || grid.ninf || !(grid.magnitude() * (size + 2) < max_finite(DType::float32));
 }
 
 void range_grid_sample(RangeCall& call) {
   const Sampling sampling = sampling_of(call);
   const DType dtype = call.out_dtype(0);
   const AbsTensor& x = call.in(0);
+  const bool lost = loses_positions(call.hull(1), x);
   Range each = x.hull();
-  if (sampling.padding == Padding::zeros || sampling.filter == Filter::nearest) each = join(each, point(0));
+  if (sampling.padding == Padding::zeros || lost) each = join(each, point(0));
   if (sampling.filter == Filter::nearest) {
     call.out(0, each);
     return;
@@ -295,7 +295,7 @@ void range_grid_sample(RangeCall& call) {
     for (const DType carrier : call.accumulators(dtype)) {
       result = join(result, weighted_range(dtype, carrier, each, axes, negative, 4));
     }
-    result.nan |= loses_positions(call.hull(1), x, sampling.padding);
+    result.nan |= lost;
   } else if (is_int(dtype) && negative == 0) {
     result = from_bounds(dtype, each.lo - 1, each.hi + 1);  // truncated after rounding errors
   } else {
@@ -314,7 +314,7 @@ void range_affine_grid(RangeCall& call) {
   terms.parts = {{.each = factor, .count = axes}, {.each = theta, .count = 1}};
   Range result;
   for (const DType carrier : call.accumulators(dtype)) {
-    const double slack = 8 * unit_roundoff(carrier) * theta.magnitude() * (axes + 1);
+    const double slack = 8 * (unit_roundoff(carrier) * theta.magnitude() + min_subnormal(carrier)) * (axes + 1);
     Range sum = group_sum(dtype, carrier, terms);
     if (sum.has_finite()) {
       const Range wide = from_bounds(dtype, sum.lo - slack, sum.hi + slack);

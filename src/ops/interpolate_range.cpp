@@ -32,8 +32,12 @@ Range weighted_range(DType dtype, DType carrier, const Range& x, std::size_t axe
     const double u = unit_roundoff(carrier);
     const double terms = std::min(std::pow(taps, power), kManyElements);
     const double error = std::min((terms + 16) * u, sum_growth(carrier, terms) + 16 * u);
-    const double slack = error * std::pow(1 + 2 * negative, power) * x.magnitude();
+    const double weights = std::pow(1 + 2 * negative, power);
+    const double slack = error * weights * x.magnitude() + std::min(terms, 64.0) * min_subnormal(carrier);
     result = from_bounds(dtype, bounds.lo - slack, bounds.hi + slack);
+    // Sums of products with weights that are not negative keep the sign.
+    if (negative == 0 && x.lo >= 0) result.lo = std::max(result.lo, 0.0);
+    if (negative == 0 && x.hi <= 0) result.hi = std::min(result.hi, 0.0);
   }
   // Weights may be 0, and cubic ones have both signs.
   const bool infinite = x.pinf || x.ninf;

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "ops/attention_range.h"
 #include "ops/dot.h"
 #include "ops/families.h"
 #include "ops/heads.h"
@@ -333,7 +334,9 @@ const OpDef kOps[] = {
               "scale: float = 0; unidirectional: int = 0",
      .freedom = kWideArithmetic,
      .infer = infer_attention,
-     .eval = eval_attention},
+     .eval = eval_attention,
+     .range = range_microsoft_attention,
+     .overflow = "FN204"},
     {.name = "MultiHeadAttention",
      .domain = kMicrosoft,
      .summary = "multi-head attention over projected queries, keys and values",
@@ -343,7 +346,9 @@ const OpDef kOps[] = {
      .attrs = "mask_filter_value: float = -10000; num_heads: int; scale: float = 0; unidirectional: int = 0",
      .freedom = kWideArithmetic,
      .infer = infer_multi_head,
-     .eval = eval_multi_head},
+     .eval = eval_multi_head,
+     .range = range_multi_head,
+     .overflow = "FN204"},
 };
 
 }  // namespace

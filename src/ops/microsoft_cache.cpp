@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "ops/attention_range.h"
 #include "ops/families.h"
 #include "ops/heads.h"
 #include "ops/rotary.h"
@@ -315,7 +316,9 @@ const OpDef kOps[] = {
               "scale: float = 1",
      .freedom = kWideArithmetic,
      .infer = infer_same_shape,
-     .eval = eval_rotary},
+     .eval = eval_rotary,
+     .range = range_microsoft_rotary,
+     .overflow = "FN204"},
     {.name = "GroupQueryAttention",
      .domain = kMicrosoft,
      .summary = "causal attention with a key-value cache, several query heads to one key head",
@@ -330,7 +333,9 @@ const OpDef kOps[] = {
               "smooth_softmax: int = 0; softcap: float = 0; v_quant_type: string = NONE",
      .freedom = kWideArithmetic,
      .infer = infer_group_query,
-     .eval = eval_group_query},
+     .eval = eval_group_query,
+     .range = range_group_query,
+     .overflow = "FN204"},
 };
 
 }  // namespace

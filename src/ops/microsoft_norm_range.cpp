@@ -23,7 +23,9 @@ class AddedOperands {
     const Dims sizes = sum_.sizes;
     sum_ = zip_cells(sum_, x, dtype_, sizes, call_.max_cells(), [&](const Range& a, const Range& b) {
       Range result;
-      for (const DType format : formats_) result = join(result, finity::add(format, a, b));
+      for (const DType format : formats_) {
+        result = join(result, finity::add(format, rounded_range(format, a), rounded_range(format, b)));
+      }
       overflows_ |= result.pinf && !a.pinf && !b.pinf;
       overflows_ |= result.ninf && !a.ninf && !b.ninf;
       return result;
@@ -48,14 +50,7 @@ class AddedOperands {
 };
 
 AbsTensor rounded_cells(const AbsTensor& x, DType dtype) {
-  return map_cells(x, dtype, [&](const Range& cell) {
-    if (!cell.has_finite()) return cell;
-    Range result = from_bounds(dtype, cell.lo, cell.hi);
-    result.nan |= cell.nan;
-    result.pinf |= cell.pinf;
-    result.ninf |= cell.ninf;
-    return result;
-  });
+  return map_cells(x, dtype, [&](const Range& cell) { return rounded_range(dtype, cell); });
 }
 
 AxisSet last_axis(const AbsTensor& x) {
@@ -117,7 +112,15 @@ void range_embed_layer_norm(RangeCall& call) {
   RowNorm norm(call, {formats, call.real("epsilon"), Centre::mean, false});
   const AbsTensor z =
       mapped_groups(sum, last_axis(sum), dtype, [&](const Group& row) { return norm.normalized(row, dtype); });
-  call.out(0, scaled_and_shifted(call, z, 5, 6, dtype));
+  const DType narrow = dtype == DType::float64 ? DType::float32 : dtype;
+  AbsTensor y = scaled_and_shifted(call, z, 5, 6, narrow);
+  for (Range& cell : y.cells) {
+    if (narrow == dtype || !cell.has_finite()) continue;
+    cell.lo = next_down(narrow, cell.lo);
+    cell.hi = next_up(narrow, cell.hi);
+  }
+  y.dtype = dtype;
+  call.out(0, std::move(y));
   norm.report(call, 0);
   if (call.has_output(1)) {
     const bool known = call.in(0).ranked && call.in(0).rank() == 2 && call.in(0).sizes[1] >= 0;

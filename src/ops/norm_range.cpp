@@ -81,11 +81,11 @@ Range scaled_and_shifted(DType dtype, const Range& normalized, const Range& scal
   Range result = add(dtype, product, bias);
   if (!result.has_finite() || result.is_point()) return result;
   // Rounding once instead of twice, or from a wider format, changes the last digits only.
-  const double slack = 3 * unit_roundoff(dtype) * normalized.magnitude() * scale.magnitude();
-  Range wide = from_bounds(dtype, result.lo - slack, result.hi + slack);
-  wide.nan |= result.nan;
-  wide.pinf |= result.pinf;
-  wide.ninf |= result.ninf;
+  const double slack = 3 * unit_roundoff(dtype) * normalized.magnitude() * scale.magnitude() + min_subnormal(dtype);
+  Range wide = rounded_range(dtype, result, slack);
+  // Rounding does not change on which side of the bias the result lies.
+  if (product.lo >= 0 && !product.ninf) wide.lo = std::max(wide.lo, std::min(bias.lo, result.lo));
+  if (product.hi <= 0 && !product.pinf) wide.hi = std::min(wide.hi, std::max(bias.hi, result.hi));
   return wide;
 }
 

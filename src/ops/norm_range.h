@@ -40,6 +40,8 @@ class RowNorm {
   bool vanishes_ = false, always_vanishes_ = true, overflows_ = false;
 };
 
+// x, perhaps wrong by `slack`, rounded into another format.
+Range rounded_range(DType dtype, const Range& x, double slack = 0);
 // Formats of the arithmetic on rows of `dtype`, where the op itself asks for `stash`.
 std::vector<DType> row_formats(const RangeCall& call, DType dtype, DType stash);
 

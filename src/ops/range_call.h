@@ -66,8 +66,12 @@ class RangeCall : public Call {
   std::optional<std::vector<std::int64_t>> ints(std::size_t i);
 
   void out(std::size_t i, AbsTensor result);  // ignored when the node does not ask for it
-  void out(std::size_t i, const Range& range) { out(i, uniform(out_type(i), range)); }
-  void top(std::size_t i) { out(i, ::finity::top(out_dtype(i))); }
+  void out(std::size_t i, const Range& range) {
+    if (has_output(i)) out(i, uniform(out_type(i), range));
+  }
+  void top(std::size_t i) {
+    if (has_output(i)) out(i, ::finity::top(out_dtype(i)));
+  }
   // Output i has the elements of input j at the same indices: range, forms, facts and identity go on.
   void same(std::size_t i, std::size_t j);
 

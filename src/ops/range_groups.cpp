@@ -297,7 +297,7 @@ Range group_mean(DType dtype, DType carrier, const Group& group) {
   if (flags.empty) return {};
   if (!is_float(dtype)) return integer_mean(dtype, group);
   // One element is its own mean.
-  if (group.most_count() == 1) return group.hull();
+  if (group.most_count() == 1) return group_sum(dtype, carrier, group);
   Range result;
   if (flags.finite) result = from_bounds(dtype, -mean_end(carrier, group, false), mean_end(carrier, group, true));
   // A number of elements that the format cannot hold is infinite, and the quotient zero.

@@ -47,6 +47,8 @@ AbsTensor spread(const AbsTensor& x, const AbsTensor& grid, Symbols* symbols) {
   bool loses_forms = false;
   for (std::size_t axis = 0; axis < x.rank(); ++axis) {
     const std::size_t target = result_axis(x, axis, rank);
+    // Blocks along an axis whose size the result does not state have no place in its grid.
+    if (x.blocks(axis) > 1 && !spans(x, axis, grid.sizes)) return spread(smashed(x), grid, symbols);
     if (grid.cuts[target].empty()) continue;
     if (spans(x, axis, grid.sizes)) own[axis] = grid.cuts[target];
     else if (x.sizes[axis] != 1) loses_forms = true;

@@ -6,6 +6,7 @@
 #include "ops/accumulate.h"
 #include "ops/cell_activation.h"
 #include "ops/families.h"
+#include "ops/recurrent_range.h"
 #include "ops/rules.h"
 #include "tensor/convert.h"
 #include "tensor/float_formats.h"
@@ -349,7 +350,9 @@ const OpDef kOps[] = {
               "output_sequence: int = 0",
      .freedom = kFreedom,
      .infer = infer_recurrent,
-     .eval = eval_recurrent<RnnCell>},
+     .eval = eval_recurrent<RnnCell>,
+     .range = range_rnn,
+     .overflow = "FN204"},
     {.name = "GRU",
      .summary = "gated recurrent unit: h' = (1 - z) * candidate + z * h",
      .signature = kSignature,
@@ -358,7 +361,9 @@ const OpDef kOps[] = {
               "linear_before_reset: int = 0; output_sequence: int = 0",
      .freedom = kFreedom,
      .infer = infer_recurrent,
-     .eval = eval_recurrent<GruCell>},
+     .eval = eval_recurrent<GruCell>,
+     .range = range_gru,
+     .overflow = "FN204"},
     {.name = "LSTM",
      .summary = "long short-term memory: c' = forget * c + input * candidate, h' = output * h(c')",
      .signature = "(X: T, W: T, R: T, B?: T, sequence_lens?: int32, initial_h?: T, initial_c?: T, P?: T) -> "
@@ -368,7 +373,9 @@ const OpDef kOps[] = {
               "layout: int = 0; output_sequence: int = 0",
      .freedom = kFreedom,
      .infer = infer_recurrent,
-     .eval = eval_recurrent<LstmCell>},
+     .eval = eval_recurrent<LstmCell>,
+     .range = range_lstm,
+     .overflow = "FN204"},
 };
 
 }  // namespace

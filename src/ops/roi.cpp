@@ -266,12 +266,15 @@ void range_roi_align(RangeCall& call) {
   const double samples = sample_count(call);
   call.out(0, in_all_carriers(call, dtype, [&](DType carrier) {
              Range result = group_mean(dtype, carrier, group_of(either, 1, samples));
+             result.nan |= either.pinf || either.ninf;  // shares may be 0
+             // NaN loses every comparison: a maximum of nothing else stays at its start.
+             result.ninf |= result.nan && call.text("mode") == "max";
              if (!result.has_finite()) return result;
              // Each sample is a sum of four products.
-             const double slack = 16 * unit_roundoff(carrier) * either.magnitude();
+             const double slack = 16 * (unit_roundoff(carrier) * either.magnitude() + min_subnormal(carrier));
              const Range wide = from_bounds(dtype, result.lo - slack, result.hi + slack);
-             result.lo = wide.lo;
-             result.hi = wide.hi;
+             result.lo = either.lo >= 0 ? std::max(wide.lo, 0.0) : wide.lo;
+             result.hi = either.hi <= 0 ? std::min(wide.hi, 0.0) : wide.hi;
              return result;
            }));
 }

@@ -12,15 +12,6 @@ namespace {
 
 double min_normal(DType dtype) { return std::ldexp(1.0, float_format(dtype).min_exponent); }
 
-Range converted(DType dtype, const Range& x) {
-  if (!x.has_finite()) return x;
-  Range result = from_bounds(dtype, x.lo, x.hi);
-  result.nan |= x.nan;
-  result.pinf |= x.pinf;
-  result.ninf |= x.ninf;
-  return result;
-}
-
 double smallest_magnitude(const Range& x) { return x.lo > 0 ? x.lo : x.hi < 0 ? -x.hi : 0; }
 
 // Epsilon as the format holds it; what is not positive cannot help.
@@ -70,15 +61,22 @@ struct Interval {
 // Distance of a part's elements from the row's mean: the element itself is one of those that the mean is taken of.
 Interval distance(const Range& x, const RowMeans& row) {
   const double own = (x.hi - x.lo) / row.terms;
-  return {x.lo - row.hi + own, x.hi - row.lo - own};
+  const double lo = x.lo - row.hi + own, hi = x.hi - row.lo - own;
+  // Differences of the largest float64 numbers overflow here.
+  return {std::isfinite(lo) ? lo : -kInf, std::isfinite(hi) ? hi : kInf};
+}
+
+// d / sqrt(d^2 / terms + epsilon), also where squares of float64 numbers overflow or vanish.
+double quotient(double d, double terms, double epsilon) {
+  if (d < 1) return d / std::sqrt(d * d / terms + epsilon);
+  return 1 / std::sqrt(1 / terms + epsilon / d / d);
 }
 
 // Largest d / sqrt(variance + epsilon) for a distance of at most d, exact up to a few roundings. `tiny` is what squares
 // lose near zero.
 double largest_quotient(double d, double terms, double epsilon, double tiny) {
   if (!(d > 0)) return 0;
-  const double square = std::max(d * d / terms - 2 * tiny, 0.0);
-  if (epsilon > 2 * tiny) return d / std::sqrt(square + epsilon);
+  if (epsilon > 2 * tiny) return quotient(d, terms, epsilon - 2 * tiny);
   const double floor = std::max(epsilon, tiny);
   return std::min(d / std::sqrt(floor), std::sqrt(terms * std::max(1.0, 2 * tiny / floor)));
 }
@@ -91,6 +89,15 @@ double largest_rooted_quotient(double d, double terms, double epsilon, double ti
 }
 
 }  // namespace
+
+Range rounded_range(DType dtype, const Range& x, double slack) {
+  if (!x.has_finite()) return x;
+  Range result = from_bounds(dtype, x.lo - slack, x.hi + slack);
+  result.nan |= x.nan;
+  result.pinf |= x.pinf;
+  result.ninf |= x.ninf;
+  return result;
+}
 
 std::vector<DType> row_formats(const RangeCall& call, DType dtype, DType stash) {
   std::vector<DType> formats = {stash};
@@ -109,7 +116,7 @@ class RowIn {
   RowIn(const RangeCall& call, const NormSpec& spec, const Group& row, DType format)
       : spec_(spec),
         format_(format),
-        row_(mapped_parts(row, [&](const Range& x) { return converted(format, x); })),
+        row_(mapped_parts(row, [&](const Range& x) { return rounded_range(format, x); })),
         means_(means_of(row_, format)),
         hull_(row_.hull()),
         epsilon_(held(call, spec.epsilon, format)),
@@ -194,10 +201,8 @@ class RowIn {
     const bool tight = spec_.centre == Centre::mean && !spec_.added_to_root && epsilon_ > 8 * tiny;
     const double relative = (terms + 8) * u_;
     if (tight && relative < 0.25 && d > means_.error) {
-      const double root = std::sqrt(epsilon_);
-      const double real =
-          (d - means_.error) / std::sqrt((d - means_.error) * (d - means_.error) / (terms - 1) + epsilon_);
-      best = std::min(best, (real + 2 * means_.error / root) * (1 + 2 * relative + 2 * tiny / epsilon_));
+      const double real = quotient(d - means_.error, terms - 1, epsilon_);
+      best = std::min(best, (real + 2 * means_.error / std::sqrt(epsilon_)) * (1 + 2 * relative + 2 * tiny / epsilon_));
     }
     return best;
   }
@@ -206,7 +211,7 @@ class RowIn {
   double smallest(double d) const {
     const double variance = variance_hi();
     const double root = spec_.added_to_root ? std::sqrt(variance) + epsilon_ : std::sqrt(variance + epsilon_);
-    return root > 0 ? d / root * (1 - 8 * u_) : 0;
+    return root > 0 ? d / root * (1 - 8 * u_ - (spec_.added_to_root ? 1e-7 : 0)) : 0;
   }
 
   const NormSpec& spec_;
@@ -228,7 +233,8 @@ std::vector<Range> RowNorm::normalized(const Group& row, DType dtype) {
   if (row.surely_empty()) return result;
   for (const DType format : spec_.formats) {
     const RowIn in(call_, spec_, row, format);
-    const bool overflows = in.may_overflow();
+    // Elements may not fit into a narrower format either.
+    const bool overflows = in.may_overflow() || (in.hull().pinf && !hull.pinf) || (in.hull().ninf && !hull.ninf);
     overflows_ |= overflows;
     vanishes_ |= in.may_vanish();
     always_vanishes_ &= in.must_vanish();
@@ -237,7 +243,10 @@ std::vector<Range> RowNorm::normalized(const Group& row, DType dtype) {
       Interval z = in.normalized(i);
       // After an overflow inside, a smaller result is what is left.
       if (overflows) z = {std::min(z.lo, 0.0), std::max(z.hi, 0.0)};
-      result[i] = join(result[i], from_bounds(dtype, z.lo, z.hi, z.lo == z.hi ? 0 : 1));
+      Range part = from_bounds(dtype, z.lo, z.hi, z.lo == z.hi ? 0 : 1);
+      if (z.lo >= 0) part.lo = std::max(part.lo, 0.0);
+      if (z.hi <= 0) part.hi = std::min(part.hi, 0.0);
+      result[i] = join(result[i], part);
     }
   }
   for (std::size_t i = 0; i < result.size(); ++i) {
@@ -284,12 +293,15 @@ Range RowNorm::inverse_deviation(const Group& row, DType dtype) const {
   const Range hull = row.hull();
   for (const DType format : spec_.formats) {
     const RowIn in(call_, spec_, row, format);
-    if (!in.hull().has_finite()) continue;
+    if (!in.hull().has_finite()) {
+      if (hull.has_finite()) result = join(result, point(0));
+      continue;
+    }
     const double least = std::max(in.variance_lo() + in.epsilon(), min_subnormal(format));
     const double most = std::max(in.variance_hi() + in.epsilon(), least);
     const double slack = 8 * unit_roundoff(format);
     result = join(result, from_bounds(dtype, (1 - slack) / std::sqrt(most), (1 + slack) / std::sqrt(least), 1));
-    if (in.may_overflow()) result = join(result, point(0));
+    if (in.may_overflow() || in.hull().pinf || in.hull().ninf) result = join(result, point(0));
   }
   if (result.has_finite()) result.lo = std::max(result.lo, 0.0);
   const bool infinite = hull.pinf || hull.ninf;

@@ -103,7 +103,7 @@ void positive_form(RangeCall& call, AbsTensor& result) {
     if (!is_zero(call.in(1 - i)) || x.cells.size() != result.cells.size() || x.sizes != result.sizes) continue;
     result.forms.resize(x.cells.size());
     for (std::size_t k = 0; k < x.cells.size(); ++k) {
-      const Form own = !x.forms.empty()        ? x.forms[k]
+      const Form own = !x.forms.empty()      ? x.forms[k]
                        : x.first_symbol >= 0 ? symbol_form(x.first_symbol + static_cast<Sym>(k))
                                              : Form{};
       result.forms[k] = positive_part(own, call.symbols());

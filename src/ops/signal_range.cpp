@@ -22,9 +22,10 @@ Range spectrum(DType dtype, DType carrier, const Range& x, double points, bool c
   const double radius = x.magnitude() * (complex ? std::numbers::sqrt2 : 1.0);
   const double levels = std::log2(points + 1) + 2;
   const double growth = std::min(sum_growth(carrier, points * (complex ? 2 : 1)) + 16 * levels * u, 1 + points);
-  const double sum = radius * points * growth;
+  const double tiny = points * min_subnormal(carrier);  // what products lose near zero
+  const double sum = radius * points * growth + tiny;
   Range result = from_bounds(dtype, -sum, sum);
-  if (divided) result = from_bounds(dtype, -radius * growth, radius * growth);
+  if (divided) result = from_bounds(dtype, -radius * growth - tiny, radius * growth + tiny);
   const bool overflow = !(sum <= max_finite(carrier));
   const bool infinite = x.pinf || x.ninf;
   result.pinf |= overflow || infinite;

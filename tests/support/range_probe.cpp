@@ -263,6 +263,9 @@ std::vector<Datum> random_members(Rng& rng, const RangeProbe& probe) {
 
 std::string unsound(Rng& rng, RangeProbe& probe, int tries) {
   probe.run();
+  // Behind an overflow that was reported the rule assumes that it does not happen.
+  const auto overflow = [](const Site& site) { return site.possible && site.rule.starts_with("FN2"); };
+  if (std::ranges::any_of(probe.sites, overflow)) return {};
   for (int i = 0; i < tries; ++i) {
     const std::vector<Tensor> results = probe.evaluate(random_members(rng, probe));
     for (std::size_t o = 0; o < results.size(); ++o) {
