@@ -32,6 +32,14 @@ struct Escape {
 
 std::string shown(double x) { return to_string(point(x)); }
 
+// The file itself declares another shape: these inputs are not what it is meant for.
+bool contradicts_file(const Type& declared, const Datum& datum) {
+  if (datum.tensor() == nullptr || !declared.is_tensor() || !declared.ranked) return false;
+  bool conflict = false;
+  merge(declared, Type::tensor_of(declared.dtype, datum.tensor()->dims()), &conflict);
+  return conflict;
+}
+
 std::optional<Escape> shape_escape(const AbsTensor& range, const Tensor& tensor) {
   if (range.dtype != DType::undefined && range.dtype != tensor.dtype()) {
     return Escape{"is " + std::string(name(tensor.dtype())) + " but was taken to be " + std::string(name(range.dtype))};
@@ -59,7 +67,8 @@ std::optional<Escape> cell_escape(const AbsTensor& range, const Tensor& tensor) 
       cell = cell * range.blocks(axis) + static_cast<std::size_t>(block);
     }
     if (!range.cells[cell].contains(x)) {
-      return Escape{"element " + to_string(at.index()) + " is " + shown(x) + ", outside " + to_string(range.cells[cell])};
+      return Escape{"element " + to_string(at.index()) + " is " + shown(x) + ", outside " +
+                    to_string(range.cells[cell])};
     }
   }
   return std::nullopt;
@@ -253,6 +262,8 @@ void Run::check_output(const Node& node, ValueId id, const Datum& datum) {
   if (const auto escape = escape_of(analysis_.ranges[id.at()], datum)) escaped(&node, id, escape->what);
   check_relations(id, datum);
   ++report_.tensors;
+  const AbsTensor& range = analysis_.ranges[id.at()];
+  if (is_subset(top(range.dtype), range.hull())) ++report_.vacuous;
   if (datum.tensor() != nullptr) report_.elements += static_cast<std::size_t>(datum.tensor()->size());
 }
 
@@ -262,6 +273,10 @@ void Run::look_at(const Node& node, std::span<const Datum> outputs) {
   }
   if (std::ranges::none_of(node.outputs, &ValueId::valid)) return;
   if (inherits_failure(node)) return fail_from(node);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const ValueId id = node.outputs[i];
+    if (id.valid() && contradicts_file(graph_.value(id).type, outputs[i])) return fail_from(node);
+  }
   bool escaped = false;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const ValueId id = node.outputs[i];

@@ -47,7 +47,8 @@ struct AbsTensor {
   double most_count(std::uint32_t axes) const;
 };
 
-inline constexpr double kManyElements = 9.3e18;  // stands for "unknown number"
+// An unknown number of elements is taken to lie between 1 and this; reports say so.
+inline constexpr double kManyElements = 1048576;
 
 // Blocks of a cell, axis by axis: the cell's place in the grid.
 std::vector<std::size_t> cell_place(const AbsTensor& x, std::size_t cell);

@@ -7,14 +7,6 @@
 
 namespace finity {
 
-Range outward(DType dtype, Range range) {
-  if (!range.has_finite()) return range;
-  range.lo = std::max(next_down(dtype, range.lo), lowest_finite(dtype));
-  range.hi = std::min(next_up(dtype, range.hi), max_finite(dtype));
-  range.integer = range.nonzero = false;
-  return range;
-}
-
 namespace {
 
 double number(std::int64_t size) { return size >= 0 ? static_cast<double>(size) : kManyElements; }
@@ -150,9 +142,7 @@ Range mask_bias(const AbsTensor& mask) {
 
 bool may_forbid_row(const AbsTensor& mask, DType dtype, const Range& scores) {
   const bool is_bool = mask.dtype == DType::boolean;
-  const auto forbids = [&](const Range& cell) {
-    return is_bool ? cell.may_be_zero() : add(dtype, scores, cell).ninf;
-  };
+  const auto forbids = [&](const Range& cell) { return is_bool ? cell.may_be_zero() : add(dtype, scores, cell).ninf; };
   if (const Fact* fact = find_fact(mask.facts, Fact::Kind::row_max); fact != nullptr && mask.ranked) {
     const bool along_keys = mask.rank() > 0 && fact->axes == 1U << (mask.rank() - 1);
     if (along_keys && !forbids(fact->range) && !fact->range.nan) return false;

@@ -22,8 +22,8 @@ struct AttentionRange {
   const AbsTensor* mask = nullptr;         // part of the bias whose rows may be forbidden as a whole
   bool mask_alone = true;                  // false: what the mask leaves may still be forbidden by something else
   int mask_operand = -1;
-  bool sink = false;                       // a score that takes part and belongs to no key
-  DType softmax_type = DType::undefined;   // scores are rounded to it before, weights after the softmax
+  bool sink = false;                      // a score that takes part and belongs to no key
+  DType softmax_type = DType::undefined;  // scores are rounded to it before, weights after the softmax
 };
 
 struct AttendedRange {
@@ -34,7 +34,8 @@ struct AttendedRange {
 // Scores and weights, with their sites.
 AttendedRange attend_range(RangeCall& call, const AttentionRange& attention);
 // The output for values in this range (a part of attention.value).
-Range attended(const RangeCall& call, const AttentionRange& attention, const AttendedRange& scores, const Range& values);
+Range attended(const RangeCall& call, const AttentionRange& attention, const AttendedRange& scores,
+               const Range& values);
 // The output, cut along its last axis like the operand `fresh` of values where that corresponds. What a cache adds to
 // the values is not told apart.
 AbsTensor attended_output(const RangeCall& call, const AttentionRange& attention, const AttendedRange& scores,
@@ -44,8 +45,6 @@ AbsTensor attended_output(const RangeCall& call, const AttentionRange& attention
 bool may_forbid_row(const AbsTensor& mask, DType dtype, const Range& scores);
 // What a mask adds: booleans become 0 or -Inf.
 Range mask_bias(const AbsTensor& mask);
-// Results kept in a wider format than the dtype may lie between its values.
-Range outward(DType dtype, Range range);
 
 // x rotated by pairs: cos * a - sin * b and sin * a + cos * b.
 Range rotated_range(RangeCall& call, const Range& x, std::size_t cos, std::size_t sin);

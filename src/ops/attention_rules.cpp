@@ -128,11 +128,11 @@ namespace {
 
 // Largest |element| of the state after each token, in exact arithmetic with room for rounding.
 struct StateBound {
-  double keys = 0;    // size of a key
-  double key = 0;     // largest |key element|
-  double value = 0;   //
-  double decay = 1;   // largest factor of the state
-  double beta = 0;    // of the delta rule
+  double keys = 0;   // size of a key
+  double key = 0;    // largest |key element|
+  double value = 0;  //
+  double decay = 1;  // largest factor of the state
+  double beta = 0;   // of the delta rule
   bool delta = false;
   double room = 1;
 

@@ -33,9 +33,13 @@ std::optional<double> constant_of(const AbsTensor& x) {
 
 // The result has the operand's shape, so facts about rows and elements carry over.
 bool keeps_shape(const RangeCall& call, const AbsTensor& x) {
-  return call.out_type(0).ranked && x.ranked && x.sizes.size() == call.out_type(0).shape.size() &&
-         x.sizes == sizes_of(call.out_type(0)) &&
-         std::ranges::none_of(x.sizes, [](std::int64_t size) { return size < 0; });
+  const Type& out = call.out_type(0);
+  const auto same = [&](const Type& type) {
+    return type.ranked && type.shape.size() == out.shape.size() &&
+           std::ranges::equal(type.shape, out.shape, [](const Dim& a, const Dim& b) { return surely_equal(a, b); });
+  };
+  if (!out.ranked || !x.ranked) return false;
+  return (&x == &call.in(0) && same(call.in_type(0))) || (&x == &call.in(1) && same(call.in_type(1)));
 }
 
 // ---- facts of sums -----------------------------------------------------------
@@ -50,8 +54,11 @@ void carry_lower_facts(const AbsTensor& x, const AbsTensor& y, AbsTensor& result
       weaker.kind = Kind::at_least;
       result.facts.push_back(weaker);
     }
-    if (fact.kind == Kind::at_least || fact.kind == Kind::at_least_abs || fact.kind == Kind::square_sum_of) {
-      result.facts.push_back(fact);
+    if (fact.kind == Kind::at_least || fact.kind == Kind::at_least_abs) result.facts.push_back(fact);
+    if (fact.kind == Kind::square_sum_of) {
+      Fact raised = fact;
+      if (y.hull().lo > 0) raised.range = point(y.hull().lo);  // see root_facts
+      result.facts.push_back(raised);
     }
   }
 }
@@ -107,9 +114,9 @@ void use_order(const AbsTensor& a, const AbsTensor& b, AbsTensor& result) {
   if (above) cap_below(result, 0);
 }
 
-void set_max_facts(const RangeCall& call, const AbsTensor& a, const AbsTensor& b, AbsTensor& result) {
+void set_max_facts(const AbsTensor& a, const AbsTensor& b, AbsTensor& result) {
   const Fact* max = related(b, Fact::Kind::max_of, a);
-  if (max != nullptr && keeps_shape(call, a) && !b.hull().pinf && !b.hull().ninf) {
+  if (max != nullptr && !b.hull().pinf && !b.hull().ninf) {
     result.facts.push_back({.kind = Fact::Kind::row_max, .axes = max->axes, .range = point(0)});
   }
   for (const Fact& fact : b.facts) {
@@ -170,7 +177,7 @@ void range_subtract(RangeCall& call) {
   }
   AbsTensor result = affine_sum(call, a, b, true);
   use_order(a, b, result);
-  set_max_facts(call, a, b, result);
+  set_max_facts(a, b, result);
   if (find_fact(result.facts, Fact::Kind::row_max) == nullptr) carry_row_max(call, a, b, true, result);
   use_variance(call, a, b, result);
   call.out(0, std::move(result));

@@ -81,8 +81,9 @@ void infer_as(InferCall& call, const OtherOp& other) {
   call.out_values() = std::move(inner.out_values());
 }
 
-void range_as(RangeCall& call, const OtherOp& other) {
-  const Node node = node_as(call.node(), other);
+void range_as(RangeCall& call, const OtherOp& other, const Attrs* attrs) {
+  Node node = node_as(call.node(), other);
+  if (attrs != nullptr) node.attrs = *attrs;
   if (node.op->range == nullptr) return;
   std::vector<AbsTensor> ranges(call.input_count());
   std::vector<RangeCall::Operand> operands(call.input_count());

@@ -24,8 +24,8 @@ void infer_as(InferCall& call, const OtherOp& other);
 std::vector<Datum> eval_other(EvalCall& call, const OtherOp& other, Attrs attrs, const std::vector<Datum>& inputs,
                               std::size_t outputs = 1);
 
-// The other op's range rule on the node's own operands; its results become the node's.
-void range_as(RangeCall& call, const OtherOp& other);
+// The other op's range rule on the node's own operands; its results become the node's. `attrs` replace the node's own.
+void range_as(RangeCall& call, const OtherOp& other, const Attrs* attrs = nullptr);
 // The other op's first result for operands of its own; hazards are recorded as sites of this node's result.
 AbsTensor range_other(RangeCall& call, const OtherOp& other, Attrs attrs, const std::vector<AbsTensor>& inputs,
                       const Type& result);

@@ -200,6 +200,16 @@ Range rounded(const RangeCall& call, DType dtype, const DotSum& sum, double term
   return result;
 }
 
+Range outward(DType dtype, Range range, int ulps) {
+  if (!range.has_finite() || !is_float(dtype)) return range;
+  for (int i = 0; i < ulps; ++i) {
+    range.lo = std::max(next_down(dtype, range.lo), lowest_finite(dtype));
+    range.hi = std::min(next_up(dtype, range.hi), max_finite(dtype));
+  }
+  range.integer = range.nonzero = false;
+  return range;
+}
+
 // ---- grids -------------------------------------------------------------------
 
 std::size_t SumGrid::cell_count() const {

@@ -51,6 +51,9 @@ Range partial_sums(const RangeCall& call, DType accumulator, const DotSum& sum, 
 // The sum computed in `dtype` (integers wrap).
 Range rounded(const RangeCall& call, DType dtype, const DotSum& sum, double terms);
 
+// Results kept in a wider format than the dtype may lie between its values.
+Range outward(DType dtype, Range range, int ulps = 1);
+
 // Sums over the grid of a result.
 struct SumGrid {
   bool ranked = false;

@@ -1,7 +1,11 @@
 // Weights of ONNX Runtime's models that are quantised in blocks with a scale each.
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <optional>
 
 #include "base/error.h"
+#include "ops/contract_range.h"
 #include "ops/dot.h"
 #include "ops/families.h"
 #include "ops/matmul.h"
@@ -42,10 +46,10 @@ void require_size(const Tensor& tensor, std::string_view name, std::int64_t size
 }
 
 // One per block of each row.
-std::vector<double> block_zero_points(const EvalCall& call, const BlockLayout& layout) {
+std::vector<double> block_zero_points(const Tensor* points, const BlockLayout& layout) {
   const auto count = static_cast<std::size_t>(layout.n * layout.blocks);
-  if (!call.has_input(3)) return std::vector<double>(count, static_cast<double>(1 << (layout.bits - 1)));
-  const Tensor& given = call.in(3);
+  if (points == nullptr) return std::vector<double>(count, static_cast<double>(1 << (layout.bits - 1)));
+  const Tensor& given = *points;
   if (given.dtype() != DType::uint8) {
     require_size(given, "zero_points", layout.n * layout.blocks);
     return elements<double>(given);
@@ -82,7 +86,7 @@ std::vector<float> dequantized(const EvalCall& call, const BlockLayout& layout) 
   require_size(call.in(1), "B", element_count(Dims{layout.n, layout.blocks, blob}));
   require_size(call.in(2), "scales", layout.n * layout.blocks);
   const std::vector<double> scales = elements<double>(call.in(2));
-  const std::vector<double> zeros = block_zero_points(call, layout);
+  const std::vector<double> zeros = block_zero_points(call.has_input(3) ? &call.in(3) : nullptr, layout);
   const std::vector<std::int64_t> blocks = feature_blocks(call, layout);
   const std::span<const std::uint8_t> bytes = call.in(1).data<std::uint8_t>();
   std::vector<float> result(result_count(Dims{layout.k, layout.n}));
@@ -262,6 +266,153 @@ void eval_gather_blocks(EvalCall& call) {
   call.out(0, from_elements(call.in(2).dtype(), std::move(dims), result));
 }
 
+// ---- ranges ----------------------------------------------------------------------------
+
+// Sums of |level - zero| and of level - zero over bytes of two numbers each.
+struct LevelSums {
+  double sum = 0, magnitude = 0;
+};
+LevelSums add_nibbles(const std::uint8_t* bytes, std::int64_t count, int zero) {
+  constexpr std::int64_t kLanes = 8;
+  int sums[kLanes] = {}, magnitudes[kLanes] = {};
+  std::int64_t i = 0;
+  const auto add = [&](std::int64_t at, std::int64_t lane) {
+    const int low = (bytes[at] & 15) - zero, high = (bytes[at] >> 4) - zero;
+    sums[lane] += low + high;
+    magnitudes[lane] += std::abs(low) + std::abs(high);
+  };
+  for (; i + kLanes <= count; i += kLanes) {
+    for (std::int64_t lane = 0; lane < kLanes; ++lane) add(i + lane, lane);
+  }
+  for (; i < count; ++i) add(i, 0);
+  LevelSums result;
+  for (std::int64_t lane = 0; lane < kLanes; ++lane) {
+    result.sum += sums[lane];
+    result.magnitude += magnitudes[lane];
+  }
+  return result;
+}
+
+// Elements [first, first + count) of a packed row.
+LevelSums add_levels(const std::uint8_t* row, std::int64_t first, std::int64_t count, std::int64_t bits, double zero) {
+  const bool whole = bits == 4 && first % 2 == 0 && count % 2 == 0 && zero == std::floor(zero) && std::abs(zero) < 256;
+  if (whole) return add_nibbles(row + first / 2, count / 2, static_cast<int>(zero));
+  LevelSums result;
+  for (std::int64_t i = first; i < first + count; ++i) {
+    const double level = static_cast<double>(unpacked(row, i, bits)) - zero;
+    result.sum += level;
+    result.magnitude += std::abs(level);
+  }
+  return result;
+}
+
+// What the known operands of MatMulNBits say; null when one is not known.
+struct KnownBlocks {
+  std::span<const std::byte> bytes = {};
+  std::vector<double> scales = {}, zeros = {};
+};
+std::optional<KnownBlocks> known_blocks(RangeCall& call, const BlockLayout& layout) {
+  const std::optional<Weights> packed = weights_of(call, 1);
+  const Tensor* scales = call.value(2);
+  const std::int64_t count = layout.n * layout.blocks, blob = layout.block * layout.bits / 8;
+  if (!packed || scales == nullptr || scales->size() != count || call.has_input(4)) return std::nullopt;
+  if (static_cast<std::int64_t>(packed->data.bytes.size()) != count * blob) return std::nullopt;
+  const Tensor* zeros = call.has_input(3) ? call.value(3) : nullptr;
+  if (call.has_input(3) && zeros == nullptr) return std::nullopt;
+  KnownBlocks result{packed->data.bytes, elements<double>(*scales), block_zero_points(zeros, layout)};
+  return result;
+}
+
+DotSum nbits_sum(const KnownBlocks& known, const BlockLayout& layout, std::int64_t row, const Range& x) {
+  const std::int64_t blob = layout.block * layout.bits / 8;
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(known.bytes.data()) + row * layout.blocks * blob;
+  double positive = 0, negative = 0;
+  for (std::int64_t b = 0; b < layout.blocks; ++b) {
+    const auto at = static_cast<std::size_t>(row * layout.blocks + b);
+    const std::int64_t first = b * layout.block, count = std::min(layout.block, layout.k - first);
+    const LevelSums sums = add_levels(bytes, first, count, layout.bits, known.zeros[at]);
+    const double up = known.scales[at] * (sums.magnitude + sums.sum) / 2;
+    const double down = known.scales[at] * (sums.sum - sums.magnitude) / 2;
+    positive += std::max(up, down);
+    negative += std::min(up, down);
+  }
+  DotSum sum;
+  add_weighted(sum, x, positive, negative, static_cast<double>(layout.k), true);
+  return sum;
+}
+
+// Any weight there can be: (level - zero) * scale.
+Range block_weight(const RangeCall& call, std::size_t scales, std::size_t zeros, double levels, const Range& fallback) {
+  Range zero = fallback;
+  if (call.has_range(zeros)) {
+    const bool packed = call.in_dtype(zeros) == DType::uint8;
+    zero = packed ? Range{.lo = 0, .hi = levels, .integer = true} : call.hull(zeros);
+  }
+  const Range level = subtract(DType::float64, {.lo = 0, .hi = levels, .integer = true}, zero);
+  return multiply(DType::float64, level, call.hull(scales));
+}
+
+// Weights may be rounded to the dtype, and with accuracy level 4 A to 8 bits.
+void loosen(DotSum& sum, DType dtype, std::int64_t accuracy) {
+  const double error = sum.magnitude * (unit_roundoff(dtype) + (accuracy == 4 ? 1.0 / 200 : 0));
+  // Neither changes a sign.
+  sum.lo = sum.below < 0 ? sum.lo - error : std::max(sum.lo - error, 0.0);
+  sum.hi = sum.above > 0 ? sum.hi + error : std::min(sum.hi + error, 0.0);
+  if (sum.below < 0) sum.below -= error;
+  if (sum.above > 0) sum.above += error;
+}
+
+void range_matmul_nbits(RangeCall& call) {
+  const BlockLayout layout(call);
+  const Range x = call.hull(0);
+  const Type& type = call.out_type(0);
+  const std::optional<KnownBlocks> known = known_blocks(call, layout);
+  SumGrid grid;
+  grid.ranked = type.ranked && !type.shape.empty();
+  if (grid.ranked) {
+    for (const Dim& dim : type.shape) grid.sizes.push_back(dim.known() ? dim.size : -1);
+    grid.cuts.resize(grid.sizes.size());
+    if (known && grid.sizes.back() == layout.n) grid.cuts.back() = even_cuts(layout.n, call.max_cells());
+  }
+  grid.cells.assign(grid.cell_count(), DotSum{.empty = true});
+  grid.terms = static_cast<double>(layout.k) + 4;
+  for (std::int64_t row = 0; known && row < layout.n; ++row) {
+    const std::size_t block =
+        grid.ranked
+            ? static_cast<std::size_t>(std::ranges::upper_bound(grid.cuts.back(), row) - grid.cuts.back().begin())
+            : 0;
+    grid.cells[block] = join(grid.cells[block], nbits_sum(*known, layout, row, x));
+  }
+  if (!known) {
+    DotSum sum;
+    const double levels = static_cast<double>((1 << layout.bits) - 1);
+    const Range weight = block_weight(call, 2, 3, levels, point(static_cast<double>(1 << (layout.bits - 1))));
+    add_products(sum, x, weight, static_cast<double>(layout.k), static_cast<double>(layout.k));
+    grid.cells[0] = sum;
+  }
+  for (DotSum& sum : grid.cells) loosen(sum, call.in_dtype(0), call.integer("accuracy_level"));
+  if (call.has_range(5)) add_tensor(grid, call.in(5), 1);
+  call.out(0, rounded(call, type, grid));
+}
+
+void range_gather_blocks(RangeCall& call) {
+  const DType dtype = call.out_dtype(0);
+  const std::int64_t bits = packed_bits(call, call.in_dtype(0));
+  Range weight;
+  if (bits != 0) {
+    const auto levels = static_cast<double>((1 << bits) - 1);
+    weight = block_weight(call, 2, 3, levels, point(static_cast<double>(1 << (bits - 1))));
+  } else {
+    const Range zero = call.has_range(3) ? call.hull(3) : point(0);
+    weight = multiply(DType::float64, subtract(DType::float64, call.hull(0), zero), call.hull(2));
+  }
+  Range result = weight.has_finite() ? from_bounds(dtype, weight.lo, weight.hi, 1) : Range{};
+  result.nan |= weight.nan;
+  result.pinf |= weight.pinf;
+  result.ninf |= weight.ninf;
+  call.out(0, result);
+}
+
 const OpDef kOps[] = {
     {.name = "MatMulNBits",
      .domain = kMicrosoft,
@@ -272,7 +423,9 @@ const OpDef kOps[] = {
      .freedom = "weights are dequantised to float32 and A is not quantised, whatever accuracy_level allows; products "
                 "are added in index order in float32 and rounded once",
      .infer = infer_matmul_nbits,
-     .eval = eval_matmul_nbits},
+     .eval = eval_matmul_nbits,
+     .range = range_matmul_nbits,
+     .overflow = "FN204"},
     {.name = "GatherBlockQuantized",
      .domain = kMicrosoft,
      .summary = "rows of a table that is quantised in blocks, dequantised",
@@ -281,7 +434,9 @@ const OpDef kOps[] = {
      .attrs = "bits: int = 4; block_size: int = 128; gather_axis: int = 0; quantize_axis: int = 1",
      .freedom = "rounds once",
      .infer = infer_gather_blocks,
-     .eval = eval_gather_blocks},
+     .eval = eval_gather_blocks,
+     .range = range_gather_blocks,
+     .overflow = "FN204"},
 };
 
 }  // namespace

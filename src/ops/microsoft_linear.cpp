@@ -5,12 +5,15 @@
 
 #include "base/error.h"
 #include "ops/cast.h"
+#include "ops/conv_range.h"
 #include "ops/delegate.h"
 #include "ops/dot.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/matmul.h"
+#include "ops/matmul_range.h"
 #include "ops/move.h"
+#include "ops/range_rules.h"
 #include "ops/rules.h"
 #include "tensor/convert.h"
 
@@ -173,6 +176,56 @@ void eval_inverse(EvalCall& call) {
   call.out(0, from_elements(x.dtype(), x.dims(), inverses));
 }
 
+// ---- ranges ----------------------------------------------------------------------------
+
+void range_fused_matmul(RangeCall& call) {
+  const std::optional<Weights> right = weights_of(call, 1);
+  const std::optional<Weights> left = right ? std::nullopt : weights_of(call, 0);
+  const auto order = [&](std::size_t i) { return operand_order(call, i, call.in(i).rank()); };
+  Contracted product = matmul_sums(call, {{&call.in(0), left ? &*left : nullptr, {}}, order(0)},
+                                   {{&call.in(1), right ? &*right : nullptr, {}}, order(1)});
+  const double alpha = call.real("alpha");
+  if (alpha != 1) {
+    for (DotSum& sum : product.sums.cells) scale(sum, alpha);
+    product.sums.terms += 2;
+  }
+  call.out(0, rounded(call, call.out_type(0), product.sums));
+}
+
+// What is fused is not rounded before the activation.
+AbsTensor activated_range(RangeCall& call, AbsTensor y) {
+  for (Range& cell : y.cells) cell = outward(y.dtype, cell);
+  const std::string activation = call.text("activation", "");
+  if (activation.empty()) return y;
+  const int version = activation == "ThresholdedRelu" ? 10 : 6;
+  AbsTensor result =
+      range_other(call, {activation, version}, activation_attrs(call, activation), {y}, call.out_type(0));
+  for (Range& cell : result.cells) cell = outward(result.dtype, cell);
+  return result;
+}
+
+void range_fused_gemm(RangeCall& call) { call.out(0, activated_range(call, gemm_range(call))); }
+
+void range_fused_conv(RangeCall& call) {
+  AbsTensor y = conv_range(call);
+  if (call.has_range(3)) {
+    const auto sum = [&](const Range& a, const Range& b) { return outward(y.dtype, add(y.dtype, a, b)); };
+    const Type& type = call.out_type(0);
+    y = type.ranked ? zip_cells(y, call.in(3), y.dtype, sizes_of(type), call.max_cells(), sum)
+                    : uniform(type, sum(y.hull(), call.hull(3)));
+  }
+  call.out(0, activated_range(call, std::move(y)));
+}
+
+// A matrix may be singular or nearly so, whatever its elements are; of size 1 it is a number.
+void range_inverse(RangeCall& call) {
+  const AbsTensor& x = call.in(0);
+  const bool number = x.ranked && x.rank() >= 2 && (x.sizes.back() == 1 || x.sizes[x.rank() - 2] == 1);
+  if (x.hull().is_empty()) call.out(0, x.hull());
+  else if (number) call.out(0, divide(x.dtype, point(1), x.hull()));
+  else call.top(0);
+}
+
 constexpr std::string_view kMatMulAttrs =
     "alpha: float = 1; transA: int = 0; transB: int = 0; transBatchA: int = 0; transBatchB: int = 0";
 constexpr std::string_view kFusedFreedom = "all in float32 (float64 for float64), rounded once";
@@ -185,7 +238,9 @@ const OpDef kOps[] = {
      .attrs = kMatMulAttrs,
      .freedom = kDotFreedom,
      .infer = infer_fused_matmul,
-     .eval = eval_fused_matmul},
+     .eval = eval_fused_matmul,
+     .range = range_fused_matmul,
+     .overflow = "FN204"},
     {.name = "TransposeMatMul",
      .domain = kMicrosoft,
      .summary = "the former name of FusedMatMul",
@@ -193,7 +248,9 @@ const OpDef kOps[] = {
      .attrs = kMatMulAttrs,
      .freedom = kDotFreedom,
      .infer = infer_fused_matmul,
-     .eval = eval_fused_matmul},
+     .eval = eval_fused_matmul,
+     .range = range_fused_matmul,
+     .overflow = "FN204"},
     {.name = "FusedGemm",
      .domain = kMicrosoft,
      .summary = "Gemm followed by an activation",
@@ -202,7 +259,9 @@ const OpDef kOps[] = {
               "alpha: float = 1; beta: float = 1; transA: int = 0; transB: int = 0",
      .freedom = kFusedFreedom,
      .infer = infer_fused_gemm,
-     .eval = eval_fused_gemm},
+     .eval = eval_fused_gemm,
+     .range = range_fused_gemm,
+     .overflow = "FN204"},
     {.name = "FusedConv",
      .domain = kMicrosoft,
      .summary = "Conv, plus Z, followed by an activation",
@@ -211,7 +270,9 @@ const OpDef kOps[] = {
               "group: int = 1; kernel_shape: ints; pads: ints; strides: ints",
      .freedom = kFusedFreedom,
      .infer = infer_fused_conv,
-     .eval = eval_fused_conv},
+     .eval = eval_fused_conv,
+     .range = range_fused_conv,
+     .overflow = "FN204"},
     {.name = "Inverse",
      .domain = kMicrosoft,
      .summary = "inverse of each square matrix",
@@ -219,7 +280,9 @@ const OpDef kOps[] = {
      .tf = "MatrixInverse",
      .freedom = "elimination with partial pivoting in float64, rounded once",
      .infer = infer_same_shape,
-     .eval = eval_inverse},
+     .eval = eval_inverse,
+     .range = range_inverse,
+     .overflow = "FN101"},
 };
 
 }  // namespace

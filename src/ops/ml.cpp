@@ -5,7 +5,9 @@
 
 #include "base/error.h"
 #include "ops/families.h"
+#include "ops/ml_range.h"
 #include "ops/ml_scores.h"
+#include "ops/range_rules.h"
 #include "ops/rules.h"
 #include "tensor/convert.h"
 
@@ -202,7 +204,8 @@ const OpDef kOps[] = {
      .attrs = "offset: floats; scale: floats",
      .freedom = "in float32 step by step, in double for float64",
      .infer = infer_same_shape,
-     .eval = eval_scaler},
+     .eval = eval_scaler,
+     .range = range_scaler},
     {.name = "Imputer",
      .domain = kMlDomain,
      .summary = "replaces one value, often NaN, by another",
@@ -210,7 +213,8 @@ const OpDef kOps[] = {
      .attrs = "imputed_value_floats: floats; imputed_value_int64s: ints; replaced_value_float: float = 0; "
               "replaced_value_int64: int = 0",
      .infer = infer_same_shape,
-     .eval = eval_imputer},
+     .eval = eval_imputer,
+     .range = range_imputer},
     {.name = "Normalizer",
      .domain = kMlDomain,
      .summary = "each row divided by its largest element or its norm",
@@ -218,28 +222,32 @@ const OpDef kOps[] = {
      .attrs = "norm: string = MAX {MAX, L1, L2}",
      .freedom = "L1 sums absolute values, L2 keeps signs, as in the runtimes; sums in order in float32",
      .infer = infer_same_shape,
-     .eval = eval_normalizer},
+     .eval = eval_normalizer,
+     .range = range_normalizer},
     {.name = "Binarizer",
      .domain = kMlDomain,
      .summary = "1 where the element is greater than the threshold, else 0",
      .signature = kSameNumber,
      .attrs = "threshold: float = 0",
      .infer = infer_same_shape,
-     .eval = eval_binarizer},
+     .eval = eval_binarizer,
+     .range = range_bool},
     {.name = "ArrayFeatureExtractor",
      .domain = kMlDomain,
      .summary = "selects columns",
      .signature = "(X: T, Y: int64) -> (Z: T) where T: float32|float64|int32|int64|string",
      .freedom = "a vector gives a matrix of one row, as in the runtimes",
      .infer = infer_array_feature_extractor,
-     .eval = eval_array_feature_extractor},
+     .eval = eval_array_feature_extractor,
+     .range = range_shuffled},
     {.name = "FeatureVectorizer",
      .domain = kMlDomain,
      .summary = "columns of several inputs side by side",
      .signature = "(X...: T) -> (Y: float32) where T: float32|float64|int32|int64",
      .attrs = "inputdimensions: ints",
      .infer = infer_feature_vectorizer,
-     .eval = eval_feature_vectorizer},
+     .eval = eval_feature_vectorizer,
+     .range = range_feature_vectorizer},
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "ops/families.h"
+#include "ops/ml_range.h"
 #include "ops/ml_scores.h"
 #include "ops/pieces.h"
 #include "ops/rules.h"
@@ -138,6 +139,12 @@ void eval_mapped(EvalCall& call) {
   call.out(0, gather_elements(concatenated(both, 0), x.dims(), positions));
 }
 
+template <Mapping (*MappingOf)(const Call&, DType)>
+void range_mapped(RangeCall& call) {
+  const Mapping mapping = MappingOf(call, call.in_dtype(0));
+  call.out(0, join(range_of_labels(mapping.values), range_of_labels(mapping.fallback)));
+}
+
 // ---- OneHotEncoder -----------------------------------------------------------
 
 std::int64_t category_count(const Call& call) {
@@ -184,14 +191,16 @@ const OpDef kOps[] = {
               "keys_strings: strings; keys_tensor: tensor; values_floats: floats; values_int64s: ints; "
               "values_strings: strings; values_tensor: tensor",
      .infer = infer_mapped<label_mapping>,
-     .eval = eval_mapped<label_mapping>},
+     .eval = eval_mapped<label_mapping>,
+     .range = range_mapped<label_mapping>},
     {.name = "CategoryMapper",
      .domain = kMlDomain,
      .summary = "strings to integers or back, by a list of pairs",
      .signature = "(X: T1) -> (Y: T2) where T1: string|int64, T2: string|int64",
      .attrs = "cats_int64s: ints; cats_strings: strings; default_int64: int = -1; default_string: string = _Unused",
      .infer = infer_mapped<category_mapping>,
-     .eval = eval_mapped<category_mapping>},
+     .eval = eval_mapped<category_mapping>,
+     .range = range_mapped<category_mapping>},
     {.name = "OneHotEncoder",
      .domain = kMlDomain,
      .summary = "each element as a row that is 1 at its category and 0 elsewhere",
@@ -199,7 +208,8 @@ const OpDef kOps[] = {
      .attrs = "cats_int64s: ints; cats_strings: strings; zeros: int = 1",
      .tf = "OneHot",
      .infer = infer_one_hot_encoder,
-     .eval = eval_one_hot_encoder},
+     .eval = eval_one_hot_encoder,
+     .range = range_one_hot_encoder},
 };
 
 }  // namespace

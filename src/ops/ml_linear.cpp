@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "ops/families.h"
+#include "ops/ml_range.h"
 #include "ops/ml_scores.h"
 #include "tensor/convert.h"
 
@@ -114,7 +115,9 @@ const OpDef kOps[] = {
               "multi_class: int = 0; post_transform: string = NONE {NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO, PROBIT}",
      .freedom = kFreedom,
      .infer = infer_linear_classifier,
-     .eval = eval_linear_classifier},
+     .eval = eval_linear_classifier,
+     .range = range_linear_classifier,
+     .overflow = "FN204"},
     {.name = "LinearRegressor",
      .domain = kMlDomain,
      .summary = "linear scores, one per target",
@@ -123,7 +126,9 @@ const OpDef kOps[] = {
               "post_transform: string = NONE {NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO, PROBIT}",
      .freedom = kFreedom,
      .infer = infer_linear_regressor,
-     .eval = eval_linear_regressor},
+     .eval = eval_linear_regressor,
+     .range = range_linear_regressor,
+     .overflow = "FN204"},
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "ops/families.h"
+#include "ops/ml_range.h"
 #include "ops/ml_scores.h"
 
 namespace finity {
@@ -258,7 +259,9 @@ const OpDef kOps[] = {
               "prob_b: floats; rho: floats; support_vectors: floats; vectors_per_class: ints",
      .freedom = kFreedom,
      .infer = infer_svm_classifier,
-     .eval = eval_svm_classifier},
+     .eval = eval_svm_classifier,
+     .range = range_svm_classifier,
+     .overflow = "FN204"},
     {.name = "SVMRegressor",
      .domain = kMlDomain,
      .summary = "the value of a support vector machine, or its sign for one class",
@@ -269,7 +272,9 @@ const OpDef kOps[] = {
               "support_vectors: floats",
      .freedom = kFreedom,
      .infer = infer_svm_regressor,
-     .eval = eval_svm_regressor},
+     .eval = eval_svm_regressor,
+     .range = range_svm_regressor,
+     .overflow = "FN204"},
 };
 
 }  // namespace

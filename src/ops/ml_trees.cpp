@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "ops/families.h"
+#include "ops/ml_range.h"
 #include "ops/ml_scores.h"
 #include "tensor/convert.h"
 
@@ -410,7 +411,8 @@ const OpDef kOps[] = {
               "post_transform: string = NONE {NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO, PROBIT}",
      .freedom = kFreedom,
      .infer = infer_tree_classifier,
-     .eval = eval_tree_classifier},
+     .eval = eval_tree_classifier,
+     .range = range_tree_classifier},
     {.name = "TreeEnsembleRegressor",
      .domain = kMlDomain,
      .summary = "sum, mean, least or greatest of the leaves that a row reaches",
@@ -424,7 +426,8 @@ const OpDef kOps[] = {
               "target_nodeids: ints; target_treeids: ints; target_weights: floats; target_weights_as_tensor: tensor",
      .freedom = kFreedom,
      .infer = infer_tree_regressor,
-     .eval = eval_tree_regressor},
+     .eval = eval_tree_regressor,
+     .range = range_tree_regressor},
     {.name = "TreeEnsemble",
      .domain = kMlDomain,
      .since = 5,
@@ -437,7 +440,8 @@ const OpDef kOps[] = {
               "tree_roots: ints",
      .freedom = kFreedom,
      .infer = infer_tree_ensemble,
-     .eval = eval_tree_ensemble},
+     .eval = eval_tree_ensemble,
+     .range = range_tree_ensemble},
 };
 
 }  // namespace

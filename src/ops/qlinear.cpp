@@ -7,6 +7,7 @@
 #include "ops/families.h"
 #include "ops/pooling.h"
 #include "ops/quantization.h"
+#include "ops/quantized_range.h"
 #include "ops/rules.h"
 #include "tensor/convert.h"
 
@@ -154,6 +155,10 @@ constexpr std::string_view kBinary =
     "C_zero_point?: T) -> (C: T) where T: int8 | uint8";
 constexpr std::string_view kFreedom = "computed on dequantized float32 numbers";
 
+const Hazard kUnaryHazards[] = {{.rule = "FN307", .operand = 3, .unsafe = zero_scale}};
+const Hazard kBinaryHazards[] = {{.rule = "FN307", .operand = 6, .unsafe = zero_scale}};
+const Hazard kConcatHazards[] = {{.rule = "FN307", .operand = 0, .unsafe = zero_scale}};
+
 const OpDef kOps[] = {
     {.name = "QLinearAdd",
      .domain = kMicrosoft,
@@ -161,21 +166,27 @@ const OpDef kOps[] = {
      .signature = kBinary,
      .freedom = kFreedom,
      .infer = infer_binary,
-     .eval = eval_add},
+     .eval = eval_add,
+     .range = range_qlinear_add,
+     .hazards = kBinaryHazards},
     {.name = "QLinearMul",
      .domain = kMicrosoft,
      .summary = "product of two quantized tensors",
      .signature = kBinary,
      .freedom = kFreedom,
      .infer = infer_binary,
-     .eval = eval_mul},
+     .eval = eval_mul,
+     .range = range_qlinear_mul,
+     .hazards = kBinaryHazards},
     {.name = "QLinearSigmoid",
      .domain = kMicrosoft,
      .summary = "1 / (1 + exp(-x)) of a quantized tensor",
      .signature = kUnary,
      .freedom = kFreedom,
      .infer = infer_same_shape,
-     .eval = eval_sigmoid},
+     .eval = eval_sigmoid,
+     .range = range_qlinear_sigmoid,
+     .hazards = kUnaryHazards},
     {.name = "QLinearLeakyRelu",
      .domain = kMicrosoft,
      .summary = "x, or alpha * x where negative, of a quantized tensor",
@@ -183,7 +194,9 @@ const OpDef kOps[] = {
      .attrs = "alpha: float = 0.01",
      .freedom = kFreedom,
      .infer = infer_same_shape,
-     .eval = eval_leaky_relu},
+     .eval = eval_leaky_relu,
+     .range = range_qlinear_leaky_relu,
+     .hazards = kUnaryHazards},
     {.name = "QLinearConcat",
      .domain = kMicrosoft,
      .summary = "quantized tensors joined along an axis",
@@ -191,7 +204,9 @@ const OpDef kOps[] = {
      .attrs = "axis: int",
      .freedom = kFreedom,
      .infer = infer_concat,
-     .eval = eval_concat},
+     .eval = eval_concat,
+     .range = range_qlinear_concat,
+     .hazards = kConcatHazards},
     {.name = "QLinearAveragePool",
      .domain = kMicrosoft,
      .summary = "mean of each window of a quantized tensor",
@@ -200,7 +215,9 @@ const OpDef kOps[] = {
               "pads: ints; ceil_mode: int = 0; count_include_pad: int = 0; channels_last: int = 0",
      .freedom = kFreedom,
      .infer = infer_average_pool,
-     .eval = eval_average_pool},
+     .eval = eval_average_pool,
+     .range = range_qlinear_pool,
+     .hazards = kUnaryHazards},
     {.name = "QLinearGlobalAveragePool",
      .domain = kMicrosoft,
      .summary = "mean of each channel of a quantized tensor",
@@ -208,7 +225,9 @@ const OpDef kOps[] = {
      .attrs = "channels_last: int = 0",
      .freedom = kFreedom,
      .infer = infer_global_average_pool,
-     .eval = eval_global_average_pool},
+     .eval = eval_global_average_pool,
+     .range = range_qlinear_pool,
+     .hazards = kUnaryHazards},
 };
 
 }  // namespace

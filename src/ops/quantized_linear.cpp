@@ -9,6 +9,7 @@
 #include "ops/families.h"
 #include "ops/matmul.h"
 #include "ops/quantization.h"
+#include "ops/quantized_range.h"
 #include "ops/rules.h"
 #include "tensor/convert.h"
 
@@ -241,6 +242,9 @@ constexpr std::string_view kRequantizeFreedom =
     "sums in int32; the product of the input scales over the output scale is formed first, in float32; rounded to "
     "nearest even before the zero point is added";
 
+const Hazard kScaleHazards[] = {{.rule = "FN307", .operand = 6, .unsafe = zero_scale}};
+const Hazard kGemmHazards[] = {{.rule = "FN307", .operand = 7, .unsafe = zero_scale}};
+
 const OpDef kOps[] = {
     {.name = "MatMulInteger",
      .since = 10,
@@ -249,7 +253,8 @@ const OpDef kOps[] = {
                   "T2: int8 | uint8",
      .freedom = "sums wrap in 32 bits",
      .infer = infer_product<0, 1>,
-     .eval = eval_matmul_integer},
+     .eval = eval_matmul_integer,
+     .range = range_matmul_integer},
     {.name = "QLinearMatMul",
      .since = 10,
      .summary = "matrix product of quantized numbers, quantized again",
@@ -260,7 +265,9 @@ const OpDef kOps[] = {
                   "T3: int8 | uint8 | float8e4m3fn | float8e4m3fnuz | float8e5m2 | float8e5m2fnuz",
      .freedom = kRequantizeFreedom,
      .infer = infer_product<0, 3>,
-     .eval = eval_qlinear_matmul},
+     .eval = eval_qlinear_matmul,
+     .range = range_qlinear_matmul,
+     .hazards = kScaleHazards},
     {.name = "ConvInteger",
      .since = 10,
      .summary = "convolution of 8-bit integers into int32",
@@ -269,7 +276,8 @@ const OpDef kOps[] = {
      .attrs = kConvAttrs,
      .freedom = "sums wrap in 32 bits; padding counts as the zero point",
      .infer = infer_conv_integer,
-     .eval = eval_conv_integer},
+     .eval = eval_conv_integer,
+     .range = range_conv_integer},
     {.name = "QLinearConv",
      .since = 10,
      .summary = "convolution of quantized numbers, quantized again",
@@ -277,7 +285,9 @@ const OpDef kOps[] = {
      .attrs = kConvAttrs,
      .freedom = kRequantizeFreedom,
      .infer = infer_qlinear_conv,
-     .eval = eval_qlinear_conv},
+     .eval = eval_qlinear_conv,
+     .range = range_qlinear_conv,
+     .hazards = kScaleHazards},
     {.name = "QGemm",
      .domain = kMicrosoft,
      .summary = "Gemm of quantized numbers, quantized again when an output scale is given",
@@ -287,7 +297,10 @@ const OpDef kOps[] = {
      .attrs = "alpha: float = 1; transA: int = 0; transB: int = 0",
      .freedom = kRequantizeFreedom,
      .infer = infer_qgemm,
-     .eval = eval_qgemm},
+     .eval = eval_qgemm,
+     .range = range_qgemm,
+     .hazards = kGemmHazards,
+     .overflow = "FN204"},
     {.name = "MatMulIntegerToFloat",
      .domain = kMicrosoft,
      .summary = "matrix product of 8-bit integers, scaled to floats, plus a bias",
@@ -296,7 +309,9 @@ const OpDef kOps[] = {
          "where T1: int8 | uint8, T2: int8 | uint8, T3: float32 | float16",
      .freedom = "sums in int32, scaled by the product of the scales in float32",
      .infer = infer_product<0, 1>,
-     .eval = eval_matmul_integer_to_float},
+     .eval = eval_matmul_integer_to_float,
+     .range = range_matmul_integer_to_float,
+     .overflow = "FN204"},
     {.name = "DynamicQuantizeMatMul",
      .domain = kMicrosoft,
      .summary = "matrix product with A quantized to uint8 on the fly, scaled to floats, plus a bias",
@@ -304,7 +319,9 @@ const OpDef kOps[] = {
                   "where T2: int8 | uint8",
      .freedom = "sums in int32, scaled by the product of the scales in float32",
      .infer = infer_product<0, 1>,
-     .eval = eval_dynamic_quantize_matmul},
+     .eval = eval_dynamic_quantize_matmul,
+     .range = range_dynamic_quantize_matmul,
+     .overflow = "FN204"},
 };
 
 }  // namespace

@@ -305,11 +305,9 @@ Range gru_step(Layer& layer, std::size_t direction, const Range& before) {
   const bool linear_first = layer.call().integer("linear_before_reset", 0) != 0;
   const Range z = layer.activate(direction, 0, layer.input(direction, kUpdate, before));
   const Range r = layer.activate(direction, 0, layer.input(direction, kReset, before));
-  const Range from_state = linear_first
-                               ? layer.times(r, layer.state_part(direction, kCandidate, before))
-                               : layer.state_part(direction, kCandidate, layer.times(r, before));
-  const Range candidate =
-      layer.activate(direction, 1, layer.plus(layer.input_part(direction, kCandidate), from_state));
+  const Range from_state = linear_first ? layer.times(r, layer.state_part(direction, kCandidate, before))
+                                        : layer.state_part(direction, kCandidate, layer.times(r, before));
+  const Range candidate = layer.activate(direction, 1, layer.plus(layer.input_part(direction, kCandidate), from_state));
   return mixed(layer, z, candidate, before);
 }
 

@@ -201,8 +201,10 @@ AbsTensor reduced_mean(RangeCall& call, const AbsTensor& x, const Reduced& reduc
     return in_all_carriers(call, dtype, [&](DType carrier) { return group_mean(dtype, carrier, group); });
   });
   FactWriter facts(x, reduced, result);
-  facts.add(Fact::Kind::mean_of);
-  for (const ValueId root : facts.square_roots()) facts.add(Fact::Kind::mean_square_of, root);
+  // `slack` holds the number of elements: how far rounding can take the mean.
+  const double count = x.most_count(facts.axes());
+  facts.add(Fact::Kind::mean_of, x.identity, count);
+  for (const ValueId root : facts.square_roots()) facts.add(Fact::Kind::mean_square_of, root, count);
   return result;
 }
 

@@ -103,4 +103,20 @@ const Fact* related(const AbsTensor& x, Fact::Kind kind, const AbsTensor& source
   return found == x.facts.end() ? nullptr : &*found;
 }
 
+// sqrt((sum x^2)(1 - s) - tiny + surplus): at least |x| up to rounding when the surplus covers what underflowed.
+void root_facts(const AbsTensor& x, AbsTensor& root) {
+  const double unit = unit_roundoff(x.dtype);
+  if (!(unit > 0)) return;
+  for (const Fact& fact : x.facts) {
+    if (fact.kind != Fact::Kind::square_sum_of) continue;
+    const double lost = (fact.slack / unit + 2) * min_subnormal(x.dtype);
+    if (!fact.range.is_point() || !(fact.range.lo >= lost)) continue;
+    Fact norm = fact;
+    norm.kind = Fact::Kind::at_least_abs;
+    norm.slack = fact.slack + 8 * unit;
+    norm.range = {};
+    root.facts.push_back(norm);
+  }
+}
+
 }  // namespace finity

@@ -19,6 +19,9 @@ AbsTensor scaled(RangeCall& call, const AbsTensor& x, double factor, const AbsTe
 void cap_above(AbsTensor& x, double limit);
 void cap_below(AbsTensor& x, double limit);
 
+// Facts of sqrt(x) from those of x: square_sum_of becomes at_least_abs.
+void root_facts(const AbsTensor& x, AbsTensor& root);
+
 // Both operands of a node are the same elements at the same indices.
 bool same_elements(const AbsTensor& a, const AbsTensor& b);
 // The fact holds between broadcast operands as they stand.

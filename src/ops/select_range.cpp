@@ -137,6 +137,30 @@ void range_min(RangeCall& call) {
   call.out(0, std::move(result));
 }
 
+namespace {
+
+// Nonnegative terms that include the one attained by their common maximum: the sum is at least that one.
+void use_attained_terms(const RangeCall& call, AbsTensor& result) {
+  double least = kInf;
+  std::uint32_t attained = 0;
+  const Fact* common = nullptr;
+  for (std::size_t i = 0; i < call.input_count(); ++i) {
+    if (!call.hull(i).nonnegative()) return;
+    const Fact* fact = common == nullptr ? find_fact(call.in(i).facts, Fact::Kind::one_of_max)
+                                         : find_fact(call.in(i).facts, Fact::Kind::one_of_max, common->source);
+    if (fact == nullptr) continue;
+    common = fact;
+    attained |= fact->axes;
+    least = std::min(least, fact->range.has_finite() ? fact->range.lo : 0);
+  }
+  for (Range& cell : result.cells) {
+    if (cell.has_finite()) cell.lo = std::max(cell.lo, 0.0);
+  }
+  if (common != nullptr && attained == (1U << common->total) - 1) cap_below(result, least);
+}
+
+}  // namespace
+
 void range_sum(RangeCall& call) {
   if (call.input_count() == 1) return call.same(0, 0);
   if (call.input_count() == 2) return range_add(call);
@@ -161,6 +185,7 @@ void range_sum(RangeCall& call) {
     cell.lo = wide.lo;
     cell.hi = wide.hi;
   }
+  use_attained_terms(call, result);
   call.out(0, std::move(result));
 }
 

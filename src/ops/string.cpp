@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
+#include "ops/range_rules.h"
 #include "ops/regex.h"
 #include "ops/rules.h"
 #include "ops/utf8.h"
@@ -143,6 +144,14 @@ void eval_regex_full_match(EvalCall& call) {
   call.out(0, from_elements<std::int64_t>(DType::boolean, call.in(0).dims(), matches));
 }
 
+// The number of pieces; of strings nothing is known.
+void range_string_split(RangeCall& call) {
+  const std::int64_t most = call.integer("maxsplit", -1);
+  call.top(0);
+  call.out(1,
+           Range{.lo = 0, .hi = most >= 0 ? static_cast<double>(most) + 1 : max_finite(DType::int64), .integer = true});
+}
+
 const OpDef kOps[] = {
     {.name = "StringConcat",
      .since = 20,
@@ -150,7 +159,8 @@ const OpDef kOps[] = {
      .signature = "(X: string, Y: string) -> (Z: string)",
      .tf = "StringJoin",
      .infer = infer_broadcast,
-     .eval = eval_string_concat},
+     .eval = eval_string_concat,
+     .range = range_top},
     {.name = "StringNormalizer",
      .since = 10,
      .summary = "drops stop words and changes the case of the rest",
@@ -159,7 +169,8 @@ const OpDef kOps[] = {
               "stopwords: strings",
      .freedom = "the locale is ignored; Latin, Greek, Cyrillic and Armenian letters change case, one to one",
      .infer = infer_string_normalizer,
-     .eval = eval_string_normalizer},
+     .eval = eval_string_normalizer,
+     .range = range_top},
     {.name = "StringSplit",
      .since = 20,
      .summary = "each string cut at a delimiter, or at blanks, padded with empty strings",
@@ -167,7 +178,8 @@ const OpDef kOps[] = {
      .attrs = "delimiter: string; maxsplit: int",
      .tf = "StringSplitV2",
      .infer = infer_string_split,
-     .eval = eval_string_split},
+     .eval = eval_string_split,
+     .range = range_string_split},
     {.name = "RegexFullMatch",
      .since = 20,
      .summary = "whether a regular expression matches the whole of each string",
@@ -176,7 +188,8 @@ const OpDef kOps[] = {
      .tf = "RegexFullMatch",
      .freedom = "patterns up to 10,000 bytes, in RE2's syntax without \\p and \\C",
      .infer = infer_same_shape,
-     .eval = eval_regex_full_match},
+     .eval = eval_regex_full_match,
+     .range = range_bool},
 };
 
 }  // namespace

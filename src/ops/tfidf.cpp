@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "ops/dot_range.h"
 #include "ops/families.h"
 #include "tensor/convert.h"
 
@@ -138,6 +139,28 @@ void eval_tfidf(EvalCall& call) {
   }
 }
 
+// Occurrences of an n-gram in a row of `length` tokens: at most one for every start and step.
+double most_occurrences(const RangeCall& call) {
+  const AbsTensor& x = call.in(0);
+  const std::int64_t length = x.ranked && x.rank() > 0 ? x.sizes.back() : -1;
+  if (length < 0) return kManyElements;
+  const double steps = std::min(static_cast<double>(gram_range(call).skips), static_cast<double>(length)) + 1;
+  return static_cast<double>(length) * steps;
+}
+
+void range_tfidf(RangeCall& call) {
+  const Weighting weighting(call);
+  const double most = weighting.once ? 1 : most_occurrences(call);
+  // Several n-grams may go to one column.
+  std::map<std::int64_t, DotSum> columns;
+  for (std::size_t gram = 0; gram < weighting.columns.size(); ++gram) {
+    add_products(columns[weighting.columns[gram]], {.lo = 0, .hi = most}, point(weighting.weights[gram]), 1, 1);
+  }
+  DotSum all;
+  for (const auto& [column, sum] : columns) all = join(all, sum);
+  call.out(0, rounded(call, DType::float32, all, static_cast<double>(weighting.columns.size()) + 1));
+}
+
 const OpDef kOps[] = {
     {.name = "TfIdfVectorizer",
      .since = 9,
@@ -146,7 +169,8 @@ const OpDef kOps[] = {
      .attrs = "max_gram_length: int; max_skip_count: int; min_gram_length: int; mode: string {TF, IDF, TFIDF}; "
               "ngram_counts: ints; ngram_indexes: ints; pool_int64s: ints; pool_strings: strings; weights: floats",
      .infer = infer_tfidf,
-     .eval = eval_tfidf},
+     .eval = eval_tfidf,
+     .range = range_tfidf},
 };
 
 }  // namespace

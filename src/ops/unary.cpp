@@ -6,6 +6,7 @@
 #include "ops/elementwise.h"
 #include "ops/fact_rules.h"
 #include "ops/families.h"
+#include "ops/relations.h"
 #include "ops/function_range.h"
 #include "ops/range_rules.h"
 
@@ -207,6 +208,12 @@ constexpr Hazard kArc[] = {{.rule = "FN107", .operand = 0, .unsafe = beyond_one}
 constexpr Hazard kAcosh[] = {{.rule = "FN108", .operand = 0, .unsafe = below_one}};
 constexpr Hazard kAtanh[] = {{.rule = "FN109", .operand = 0, .unsafe = one_and_beyond}};
 
+// The root of a sum of squares is at least each element, once something was added for squares that vanish.
+void range_sqrt(RangeCall& call) {
+  range_rising<sqrt_of>(call);
+  if (call.has_output(0)) root_facts(call.in(0), call.outs()[0]);
+}
+
 const OpDef kOps[] = {
     {.name = "Abs",
      .summary = "absolute value; the most negative integer stays itself",
@@ -281,7 +288,7 @@ const OpDef kOps[] = {
      .tf = "Sqrt",
      .infer = infer_same_shape,
      .eval = eval_float_unary<std::sqrt>,
-     .range = range_rising<sqrt_of>,
+     .range = range_sqrt,
      .hazards = kSqrt,
      .elementwise = true},
     {.name = "Exp",

@@ -27,7 +27,8 @@ float decode_half(std::uint16_t bits) {
   const float magnitude =
       std::bit_cast<float>(static_cast<std::uint32_t>(bits & 0x7fffU) << 13) * std::bit_cast<float>(0x77800000U);
   const float infinite = magnitude > 65504.0F ? std::numeric_limits<float>::infinity() : magnitude;
-  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(infinite) | static_cast<std::uint32_t>(bits & 0x8000U) << 16);
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(infinite) | static_cast<std::uint32_t>(bits & 0x8000U)
+                                                                           << 16);
 }
 
 float decode_brain(std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }

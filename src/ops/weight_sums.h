@@ -28,8 +28,8 @@ struct WeightAxis {
 };
 
 struct WeightSums {
-  std::size_t columns = 1;   // indices of the axes that are not summed, row-major
-  std::size_t segments = 1;  // parts of the summed axis
+  std::size_t columns = 1;             // indices of the axes that are not summed, row-major
+  std::size_t segments = 1;            // parts of the summed axis
   std::vector<double> sum = {};        // of w, [segment, column]
   std::vector<double> magnitude = {};  // of |w|
 
@@ -46,8 +46,8 @@ struct WeightSums {
 // The order of summed and other axes is free. `cuts` (inner positions of the only summed axis) make segments;
 // with several summed axes there must be none. `offsets`, one per column or one for all, are subtracted from the
 // elements first (zero points).
-WeightSums weight_sums(const WeightData& data, std::span<const WeightAxis> axes, std::span<const std::int64_t> cuts = {},
-                       std::span<const double> offsets = {});
+WeightSums weight_sums(const WeightData& data, std::span<const WeightAxis> axes,
+                       std::span<const std::int64_t> cuts = {}, std::span<const double> offsets = {});
 
 // Whether an element is zero. Only asked when it meets an infinity.
 bool has_zero(const WeightData& data);

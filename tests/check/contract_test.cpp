@@ -23,8 +23,8 @@ std::string failure(const std::function<void()>& f) {
 }
 
 Graph one_input(const std::string& name, const std::string& type) {
-  return parse_graph("opset 17\ngraph g (\"" + name + "\": " + type + ") -> (y) {\n y = Identity(\"" + name + "\")\n}\n",
-                     "test");
+  return parse_graph(
+      "opset 17\ngraph g (\"" + name + "\": " + type + ") -> (y) {\n y = Identity(\"" + name + "\")\n}\n", "test");
 }
 
 TEST(Glob, StarsAndQuestionMarks) {
@@ -70,11 +70,11 @@ TEST(AddRange, Syntax) {
 
 TEST(AddRange, MistakesAreNamed) {
   const std::pair<const char*, const char*> rows[] = {
-      {"x", "there is no [LO,HI]"},        {"x:0,1", "there is no [LO,HI]"},    {"x[0,1]", "no colon before ["},
-      {":[0,1]", "there is no name"},      {"x:[1,0]", "greater than the upper"}, {"x:[0]", "two ends"},
-      {"x:[0,1,2]", "two ends"},           {"x:[a,1]", "'a' is not a number"},  {"x:[nan,1]", "'nan' is not a number"},
-      {"x:[0,1", "there is no [LO,HI]"},   {"x:[,1]", "'' is not a number"},    {"x:[--1,1]", "'--1' is not a number"},
-      {"x:[1e999,1]", "is not a number"},  {"", "there is no [LO,HI]"},
+      {"x", "there is no [LO,HI]"},       {"x:0,1", "there is no [LO,HI]"},      {"x[0,1]", "no colon before ["},
+      {":[0,1]", "there is no name"},     {"x:[1,0]", "greater than the upper"}, {"x:[0]", "two ends"},
+      {"x:[0,1,2]", "two ends"},          {"x:[a,1]", "'a' is not a number"},    {"x:[nan,1]", "'nan' is not a number"},
+      {"x:[0,1", "there is no [LO,HI]"},  {"x:[,1]", "'' is not a number"},      {"x:[--1,1]", "'--1' is not a number"},
+      {"x:[1e999,1]", "is not a number"}, {"", "there is no [LO,HI]"},
   };
   for (const auto& [text, why] : rows) {
     Contract contract;
@@ -252,8 +252,8 @@ TEST(Weights, Initial) {
   Contract contract;
   contract.weights = WeightMode::initial;
   const Checked test = premises_of(parse_graph(kWeights, "test"), contract);
-  const std::pair<const char*, const char*> varied[] = {{"w", "[-5, 7]"},     {"zeros", "[-1, 1]"}, {"mean", "[0, 1.5]"},
-                                                        {"var", "[0, 1.75]"}, {"old", "[3, 6]"}};
+  const std::pair<const char*, const char*> varied[] = {
+      {"w", "[-5, 7]"}, {"zeros", "[-1, 1]"}, {"mean", "[0, 1.5]"}, {"var", "[0, 1.75]"}, {"old", "[3, 6]"}};
   for (const auto& [name, range] : varied) EXPECT_EQ(to_string(test.premise(name).hull()), range) << name;
   for (const char* name : {"ones", "eps", "one", "scales", "q", "zp"}) {
     EXPECT_FALSE(test.premises.of[test.value(name).at()]) << name;
@@ -347,8 +347,7 @@ TEST_F(ContractFile, MistakesNameTheLine) {
             ":2: mask can be \"one-true-per-row\" or \"one-zero-per-row\", not \"all\"");
   EXPECT_EQ(error("[inputs.x]\naxis = 1\n"), ":2: an axis belongs to a mask or to normalised rows");
   EXPECT_EQ(error("[inputs.x]\ncolumns = { a = [0, 1] }\n"), ":2: 'a' is not a column number");
-  EXPECT_EQ(error("relations = ['a > b']\n"),
-            ":1: relation 'a > b' is not of the form 'b >= a' or 'x[2] >= x[0]'");
+  EXPECT_EQ(error("relations = ['a > b']\n"), ":1: relation 'a > b' is not of the form 'b >= a' or 'x[2] >= x[0]'");
   EXPECT_EQ(error("[inputs.x]\nrange = [0, 1]\nvalues = [1]\n"), ":3: give a range or values, not both");
   EXPECT_EQ(error("[inputs.x]\nvalues = []\n"), ":2: there must be at least one value");
 }

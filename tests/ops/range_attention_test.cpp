@@ -43,8 +43,12 @@ RangeProbe any_attention(Rng& rng) {
     const Dims dims = packed ? Dims{s.batch, length, heads * size} : Dims{s.batch, heads, length, size};
     return any_operand(rng, dtype, dims, -scale, scale, false);
   };
-  probe.operands = {operand(s.heads, s.queries, s.size), operand(s.shared, s.keys, s.size),
-                    operand(s.shared, s.keys, s.value_size), omitted(), omitted(), omitted()};
+  probe.operands = {operand(s.heads, s.queries, s.size),
+                    operand(s.shared, s.keys, s.size),
+                    operand(s.shared, s.keys, s.value_size),
+                    omitted(),
+                    omitted(),
+                    omitted()};
   if (packed) {
     probe.attrs.set("q_num_heads", s.heads);
     probe.attrs.set("kv_num_heads", s.shared);
@@ -55,11 +59,13 @@ RangeProbe any_attention(Rng& rng) {
   }
   const std::int64_t total = s.keys + s.past;
   if (rng.below(2) == 0) {
-    const Dims shapes[] = {{s.queries, total}, {s.batch, 1, s.queries, total}, {s.queries, std::max<std::int64_t>(total - 1, 1)}};
+    const Dims shapes[] = {
+        {s.queries, total}, {s.batch, 1, s.queries, total}, {s.queries, std::max<std::int64_t>(total - 1, 1)}};
     probe.operands[3] = mask_of(rng, dtype, shapes[rng.below(3)], rng.below(2) == 0);
   }
-  if (rng.below(4) == 0) probe.operands.push_back(constant(from_elements<std::int64_t>(
-      DType::int64, {s.batch}, std::vector<std::int64_t>(static_cast<std::size_t>(s.batch), small(rng, total)))));
+  if (rng.below(4) == 0)
+    probe.operands.push_back(constant(from_elements<std::int64_t>(
+        DType::int64, {s.batch}, std::vector<std::int64_t>(static_cast<std::size_t>(s.batch), small(rng, total)))));
   if (rng.below(3) == 0) probe.attrs.set("is_causal", std::int64_t{1});
   if (rng.below(4) == 0) probe.attrs.set("softcap", 2.5F);
   if (rng.below(3) == 0) probe.attrs.set("scale", 0.7F);
@@ -187,8 +193,12 @@ TEST(RangeLinearAttention, Sound) {
     const auto operand = [&](std::int64_t width, double lo, double hi) {
       return any_operand(rng, dtype, {batch, length, width}, lo, hi, false);
     };
-    probe.operands = {operand(heads * size, -2, 2), operand(heads * size, -2, 2), operand(heads * 2, -2, 2), omitted(),
-                      omitted(), omitted()};
+    probe.operands = {operand(heads * size, -2, 2),
+                      operand(heads * size, -2, 2),
+                      operand(heads * 2, -2, 2),
+                      omitted(),
+                      omitted(),
+                      omitted()};
     if (rng.below(2) == 0) probe.operands[3] = any_operand(rng, dtype, {batch, heads, size, 2}, -2, 2, false);
     if (rule % 2 == 1) probe.operands[4] = operand(heads, -2, 1);
     if (rule >= 2) probe.operands[5] = operand(heads, 0, 1);
@@ -208,10 +218,14 @@ TEST(RangeMicrosoftAttention, Sound) {
     const DType dtype = any_float(rng);
     const Sizes s = any_sizes(rng);
     const std::int64_t hidden = s.heads * s.size;
-    RangeProbe probe{.domain = "com.microsoft", .op = "Attention", .version = 1, .outputs = 2, .settings = any_settings(rng)};
+    RangeProbe probe{
+        .domain = "com.microsoft", .op = "Attention", .version = 1, .outputs = 2, .settings = any_settings(rng)};
     probe.operands = {any_operand(rng, dtype, {s.batch, s.queries, 5}, -2, 2, false),
-                      any_operand(rng, dtype, {5, 3 * hidden}, -1, 1, rng.below(3) != 0), omitted(), omitted(),
-                      omitted(), omitted()};
+                      any_operand(rng, dtype, {5, 3 * hidden}, -1, 1, rng.below(3) != 0),
+                      omitted(),
+                      omitted(),
+                      omitted(),
+                      omitted()};
     if (rng.below(2) == 0) probe.operands[2] = any_operand(rng, dtype, {3 * hidden}, -2, 2, rng.below(2) == 0);
     const std::int64_t total = s.queries + s.past;
     if (rng.below(2) == 0) probe.operands[3] = any_operand(rng, DType::int32, {s.batch, total}, 0, 1, false);
@@ -235,7 +249,10 @@ TEST(RangeMultiHeadAttention, Sound) {
     const DType dtype = any_float(rng);
     const Sizes s = any_sizes(rng);
     const std::int64_t hidden = s.heads * s.size;
-    RangeProbe probe{.domain = "com.microsoft", .op = "MultiHeadAttention", .version = 1, .outputs = 4,
+    RangeProbe probe{.domain = "com.microsoft",
+                     .op = "MultiHeadAttention",
+                     .version = 1,
+                     .outputs = 4,
                      .settings = any_settings(rng)};
     probe.operands.assign(8, omitted());
     const std::uint64_t packing = rng.below(4);
@@ -280,7 +297,10 @@ TEST(RangeGroupQueryAttention, Sound) {
   for (int round = 0; round < 700; ++round) {
     const DType dtype = any_float(rng);
     const Sizes s = any_sizes(rng);
-    RangeProbe probe{.domain = "com.microsoft", .op = "GroupQueryAttention", .version = 1, .outputs = 3,
+    RangeProbe probe{.domain = "com.microsoft",
+                     .op = "GroupQueryAttention",
+                     .version = 1,
+                     .outputs = 3,
                      .settings = any_settings(rng)};
     probe.operands.assign(12, omitted());
     const auto operand = [&](const Dims& dims) { return any_operand(rng, dtype, dims, -3, 3, false); };

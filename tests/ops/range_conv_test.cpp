@@ -40,7 +40,8 @@ ConvCase any_conv(Rng& rng, RangeProbe& probe, bool transposed) {
   const std::uint64_t mode = rng.below(6);
   if (mode < 3) probe.attrs.set("auto_pad", std::string(kModes[mode]));
   else if (mode < 5) probe.attrs.set("pads", pads);
-  if (rng.below(2) == 0) probe.attrs.set("kernel_shape", std::vector<std::int64_t>(result.w.begin() + 2, result.w.end()));
+  if (rng.below(2) == 0)
+    probe.attrs.set("kernel_shape", std::vector<std::int64_t>(result.w.begin() + 2, result.w.end()));
   return result;
 }
 
@@ -73,8 +74,9 @@ TEST(RangeConvTranspose, SoundAwayFromZero) { fuzz("ConvTranspose", 5, true, 2, 
 // x in [1, 2], 3x3 ones: 9..18 inside, at a padded corner 4.
 TEST(RangeConv, PaddingTakesTermsAway) {
   const Tensor ones = from_elements<double>(DType::float32, {1, 1, 3, 3}, std::vector<double>(9, 1));
-  RangeProbe probe{.op = "Conv",
-                   .operands = {abstract(uniform(DType::float32, {1, 1, 8, 8}, Range{.lo = 1, .hi = 2})), constant(ones)}};
+  RangeProbe probe{
+      .op = "Conv",
+      .operands = {abstract(uniform(DType::float32, {1, 1, 8, 8}, Range{.lo = 1, .hi = 2})), constant(ones)}};
   probe.run();
   EXPECT_NEAR(probe.ranges[0].hull().lo, 9, 1e-4);
   EXPECT_NEAR(probe.ranges[0].hull().hi, 18, 1e-4);
@@ -138,8 +140,9 @@ TEST(RangeConv, EndsAreReached) {
 // Stride 2 and a kernel of 2: every output has one tap only.
 TEST(RangeConvTranspose, CountsTapsThatMeet) {
   const Tensor ones = from_elements<double>(DType::float32, {1, 1, 2, 2}, std::vector<double>(4, 1));
-  RangeProbe probe{.op = "ConvTranspose",
-                   .operands = {abstract(uniform(DType::float32, {1, 1, 4, 4}, Range{.lo = 0, .hi = 1})), constant(ones)}};
+  RangeProbe probe{
+      .op = "ConvTranspose",
+      .operands = {abstract(uniform(DType::float32, {1, 1, 4, 4}, Range{.lo = 0, .hi = 1})), constant(ones)}};
   probe.run();
   EXPECT_NEAR(probe.ranges[0].hull().hi, 4, 1e-5);
   probe.attrs.set("strides", std::vector<std::int64_t>{2, 2});
@@ -150,9 +153,9 @@ TEST(RangeConvTranspose, CountsTapsThatMeet) {
 TEST(RangeConv, HalfOverflow) {
   for (const double limit : {50.0, 150.0}) {
     const Tensor ones = from_elements<double>(DType::float16, {1, 64, 3, 3}, std::vector<double>(576, 1));
-    RangeProbe probe{.op = "Conv",
-                     .operands = {abstract(uniform(DType::float16, {1, 64, 8, 8}, Range{.lo = 0, .hi = limit})),
-                                  constant(ones)}};
+    RangeProbe probe{
+        .op = "Conv",
+        .operands = {abstract(uniform(DType::float16, {1, 64, 8, 8}, Range{.lo = 0, .hi = limit})), constant(ones)}};
     probe.run();
     EXPECT_EQ(probe.alarms("FN204"), limit > 100);
     const Tensor image = from_elements<double>(DType::float16, {1, 64, 8, 8}, std::vector<double>(64 * 64, limit));
@@ -198,8 +201,7 @@ TEST(RangeDeformConv, Sound) {
     RangeProbe probe{.op = "DeformConv", .settings = any_settings(rng)};
     probe.operands = {any_operand(rng, dtype, {1, 2, size, size}, -3, 3, false),
                       any_operand(rng, dtype, {3, 2, kernel, kernel}, -2, 2, rng.below(2) == 0),
-                      any_operand(rng, dtype, {1, 2 * kernel * kernel, out, out}, -2, 2, false),
-                      omitted(), omitted()};
+                      any_operand(rng, dtype, {1, 2 * kernel * kernel, out, out}, -2, 2, false), omitted(), omitted()};
     if (rng.below(2) == 0) probe.operands[3] = any_operand(rng, dtype, {3}, -2, 2, rng.below(2) == 0);
     if (rng.below(2) == 0) probe.operands[4] = any_operand(rng, dtype, {1, kernel * kernel, out, out}, -1, 2, false);
     ASSERT_EQ(unsound(rng, probe, 6), "") << round;

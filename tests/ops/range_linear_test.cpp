@@ -24,7 +24,7 @@ void expect_sound(Rng& rng, RangeProbe& probe, int tries, const std::string& wha
 
 TEST(WeightSums, AgreeWithPlainLoops) {
   Rng rng(1);
-  constexpr DType kTypes[] = {DType::float32, DType::float16, DType::bfloat16, DType::float64, DType::int8,
+  constexpr DType kTypes[] = {DType::float32, DType::float16, DType::bfloat16, DType::float64,     DType::int8,
                               DType::uint8,   DType::int32,   DType::int64,    DType::float8e4m3fn};
   for (int round = 0; round < 300; ++round) {
     const DType dtype = kTypes[rng.below(std::size(kTypes))];
@@ -237,15 +237,17 @@ TEST(RangeMatMul, SignsSurviveRounding) {
 
 TEST(RangeMatMul, HalfOverflowIsFoundWhenPossibleOnly) {
   const auto overflows = [](double weight, double x, DType accumulate) {
-    const Tensor weights = from_elements<double>(DType::float16, {4, 1}, std::vector<double>{weight, weight, -weight, -weight});
-    RangeProbe probe{.op = "MatMul",
-                     .operands = {abstract(uniform(DType::float16, {1, 4}, Range{.lo = 0, .hi = x})), constant(weights)}};
+    const Tensor weights =
+        from_elements<double>(DType::float16, {4, 1}, std::vector<double>{weight, weight, -weight, -weight});
+    RangeProbe probe{
+        .op = "MatMul",
+        .operands = {abstract(uniform(DType::float16, {1, 4}, Range{.lo = 0, .hi = x})), constant(weights)}};
     probe.settings.accumulate = accumulate;
     probe.run();
     return probe.alarms("FN204");
   };
-  EXPECT_FALSE(overflows(100, 300, DType::float16));       // 60000
-  EXPECT_TRUE(overflows(100, 400, DType::float16));        // 80000
+  EXPECT_FALSE(overflows(100, 300, DType::float16));  // 60000
+  EXPECT_TRUE(overflows(100, 400, DType::float16));   // 80000
   EXPECT_TRUE(overflows(100, 400, DType::float32));
   // The total is at most 60000, a partial sum is not.
   const Tensor weights = from_elements<double>(DType::float16, {4, 1}, std::vector<double>{100, 100, 100, -100});
@@ -325,9 +327,10 @@ TEST(RangeGemm, BiasGoesWithItsColumn) {
 
 TEST(RangeEinsum, Sound) {
   Rng rng(9);
-  constexpr const char* kTwo[] = {"ij,jk->ik",   "bij,bjk->bik", "bsd,dhk->bshk", "bhqk,bhkd->bhqd", "ij,ij->",
-                                  "ij,kj->ikj",  "i,j->ij",      "ij,k->i",       "ijk,jil->kl",     "...ij,...jk->...ik",
-                                  "bij,hjk->bhk", "ij,jk",       "ii,ij->j",      "abc,cd->abd",     "dhk,bsd->bhk"};
+  constexpr const char* kTwo[] = {"ij,jk->ik",   "bij,bjk->bik",       "bsd,dhk->bshk", "bhqk,bhkd->bhqd",
+                                  "ij,ij->",     "ij,kj->ikj",         "i,j->ij",       "ij,k->i",
+                                  "ijk,jil->kl", "...ij,...jk->...ik", "bij,hjk->bhk",  "ij,jk",
+                                  "ii,ij->j",    "abc,cd->abd",        "dhk,bsd->bhk"};
   constexpr const char* kOther[] = {"ij->ji", "ii->i", "ij->i", "ii", "ij,jk,kl->il", "i,i,i,i->", "ij,j,i->ij"};
   for (int round = 0; round < 1200; ++round) {
     const DType dtype = rng.below(6) == 0 ? DType::int32 : any_float(rng);

@@ -44,8 +44,9 @@ RangeProbe any_layer(Rng& rng, const Kind& kind, bool usual) {
   if (lstm && rng.below(3) == 0) probe.attrs.set("input_forget", std::int64_t{1});
   if (kind.gates == 3 && rng.below(2) == 0) probe.attrs.set("linear_before_reset", std::int64_t{1});
   if (!usual) {
-    constexpr const char* kFunctions[] = {"Relu",       "Tanh",        "Sigmoid", "Affine",   "LeakyRelu", "ThresholdedRelu",
-                                          "ScaledTanh", "HardSigmoid", "Elu",     "Softsign", "Softplus"};
+    constexpr const char* kFunctions[] = {
+        "Relu",       "Tanh",        "Sigmoid", "Affine",   "LeakyRelu", "ThresholdedRelu",
+        "ScaledTanh", "HardSigmoid", "Elu",     "Softsign", "Softplus"};
     std::vector<std::string> names;
     std::vector<float> alphas, betas;
     for (std::size_t i = 0; i < kind.functions * static_cast<std::size_t>(directions); ++i) {
