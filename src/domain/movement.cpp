@@ -240,6 +240,10 @@ AbsTensor broadcasted(const AbsTensor& x, const Dims& sizes, Symbols& symbols) {
   AbsTensor result = empty_grid(x.dtype, std::move(full), std::move(cuts));
   result.cells = x.cells;
   set_forms(result, moved_forms(x, "", symbols));
+  // Repeating does not change what is compared with what, as long as axes stay in place.
+  for (const Fact& fact : x.facts) {
+    if (more == 0 && fact.aligned && compares(fact)) result.facts.push_back(fact);
+  }
   return result;
 }
 

@@ -135,9 +135,9 @@ void set_max_facts(const AbsTensor& a, const AbsTensor& b, AbsTensor& result) {
 void use_variance(const RangeCall& call, const AbsTensor& a, const AbsTensor& b, AbsTensor& result) {
   const Fact* mean_square = find_fact(a.facts, Fact::Kind::mean_square_of);
   const Fact* squared = find_fact(b.facts, Fact::Kind::square_of);
-  if (mean_square == nullptr || squared == nullptr || squared->slack <= 0) return;
-  // square_of with `slack` set: the square of the mean of `source`, see range_square.
-  if (squared->total != 1 || squared->axes != mean_square->axes || squared->source != mean_square->source) return;
+  if (mean_square == nullptr || squared == nullptr) return;
+  // The square of a mean says which mean in `total`, see range_square.
+  if (squared->total != mean_square->source.index + 1 || squared->axes != mean_square->axes) return;
   const DType dtype = call.out_dtype(0);
   const double terms = std::max(mean_square->slack, squared->slack);
   double relative = 0;
@@ -192,10 +192,10 @@ void range_square(RangeCall& call) {
   AbsTensor result = map_cells(x, dtype, [&](const Range& cell) { return square(dtype, cell); });
   Fact fact{.kind = Fact::Kind::square_of, .source = x.identity};
   if (const Fact* mean = find_fact(x.facts, Fact::Kind::mean_of)) {
-    fact.source = mean->source;  // of a mean: `slack` holds its number of terms, total marks it
+    // The square of a mean: over which axes of which value, of how many elements.
     fact.axes = mean->axes;
-    fact.slack = std::max(mean->slack, 1.0);
-    fact.total = 1;
+    fact.slack = mean->slack;
+    fact.total = mean->source.index + 1;
   }
   result.facts.push_back(fact);
   call.out(0, std::move(result));

@@ -81,7 +81,7 @@ bool is_called(const Graph& graph, const Finding& finding, const std::string& na
                              [&](ValueId id) { return id.valid() && graph.value(id).name == name; });
 }
 
-std::string open_findings(const Checked& checked) {
+std::string open_findings(const CheckedModel& checked) {
   std::string text;
   for (const Finding& finding : checked.analysis.findings) {
     if (finding.verdict != Verdict::proved) text += describe_finding(checked.graph, finding);
@@ -96,7 +96,7 @@ TEST_P(Patterns, AreJudgedAsExpected) {
   CheckCase test = read_options(model.rows.front(), model.file);
   std::vector<Note> notes;
   test.graph = read_model(FINITY_EXAMPLES "/patterns/" + model.file, notes);
-  const Checked result = check(test);
+  const CheckedModel result = check(test);
   for (const Row& row : model.rows) {
     const std::string place = "expected.tsv:" + std::to_string(row.line) + ": ";
     EXPECT_EQ(row.options, model.rows.front().options) << place << "one contract per model";
