@@ -44,7 +44,8 @@ AbsTensor affine_sum(RangeCall& call, const AbsTensor& a, const AbsTensor& b, bo
   for (std::size_t i = 0; forms && i < left.cells.size(); ++i) {
     const Form exact = minus ? subtract(left.forms[i], right.forms[i]) : add(left.forms[i], right.forms[i]);
     const bool finite = left.cells[i].is_finite() && right.cells[i].is_finite();
-    result.cells[i] = refined_by(result.cells[i], rounded(exact, dtype, call.symbols(), {}), call.symbols(), dtype, finite);
+    // Rounding is monotone: the rounded sum lies between the rounded bounds of the real one.
+    result.cells[i] = refined_by(result.cells[i], exact, call.symbols(), dtype, finite);
     result.forms[i] = rounded(exact, dtype, call.symbols(), result.cells[i]);
     // Integers that may wrap follow no form.
     if (!is_float(dtype) && result.cells[i] == any_finite(dtype)) result.forms[i] = {};
@@ -91,7 +92,14 @@ void cap_below(AbsTensor& x, double limit) {
 }
 
 bool same_elements(const AbsTensor& a, const AbsTensor& b) {
-  return a.identity.valid() && a.identity == b.identity && a.ranked && a.sizes == b.sizes;
+  if (!a.ranked || a.sizes != b.sizes) return false;
+  if (a.identity.valid() && a.identity == b.identity) return true;
+  // Equal forms without error are equal numbers: the same element moved the same way.
+  if (a.forms.empty() || a.cuts != b.cuts || a.forms.size() != b.forms.size()) return false;
+  const auto equal = [](const Form& x, const Form& y) {
+    return x.valid && y.valid && x.error == 0 && y.error == 0 && x.constant == y.constant && x.terms == y.terms;
+  };
+  return std::ranges::equal(a.forms, b.forms, equal);
 }
 
 const Fact* related(const AbsTensor& x, Fact::Kind kind, const AbsTensor& source) {
