@@ -51,6 +51,7 @@ class Analyzer {
   bool fold(NodeId id, const Node& node, const Operands& operands);
   void apply_rule(NodeId id, const Node& node, Operands operands);
   void store_outputs(NodeId id, const Node& node, RangeCall& call);
+  ValueId same_computation(const Node& node);
   Taint taint_of(const Node& node) const;
   void set_taint(ValueId out, const Taint& taint);
 
@@ -81,6 +82,7 @@ class Analyzer {
   Analysis result_;
   std::vector<Taint> taints_;                       // by ValueId
   std::unordered_map<ValueId, AbsTensor> joined_;   // of body values, over all iterations
+  std::unordered_map<std::string, ValueId> computed_;  // first value of each computation
   std::map<std::tuple<NodeId, std::string_view, int>, int> sites_;
   std::vector<std::vector<NodeId>> users_;          // by ValueId, filled when the first guard is met
   std::chrono::steady_clock::time_point deadline_;

@@ -144,6 +144,7 @@ void Analyzer::store_outputs(NodeId id, const Node& node, RangeCall& call) {
     if (!call.given()[i] && probing_ == 0) {
       result_.notes.push_back({describe(graph_, node), "nothing is known of output " + std::to_string(i)});
     }
+    if (i == 0 && !range.identity.valid()) range.identity = same_computation(node);
     if (range.dtype == DType::undefined) range.dtype = types_[out].dtype;
     if (!has_bodies) check_result(id, node, i, range, infinite, nan);
     const int overflow = taints_[out.at()].overflow;
@@ -152,6 +153,17 @@ void Analyzer::store_outputs(NodeId id, const Node& node, RangeCall& call) {
     set_taint(out, taint);
     if (!call.given()[i]) taints_[out.at()].unmodelled = id;
   }
+}
+
+// The value of an earlier elementwise node that computed the same from the same: exporters write x - mean twice.
+ValueId Analyzer::same_computation(const Node& node) {
+  if (!node.op->elementwise || node.op->random || node.outputs.size() != 1 || !node.attrs.empty()) return {};
+  std::string key(node.op_type);
+  for (const ValueId input : node.inputs) {
+    if (!input.valid() || !result_.ranges[input.at()].identity.valid()) return {};
+    key += ' ' + std::to_string(result_.ranges[input.at()].identity.index);
+  }
+  return computed_.try_emplace(std::move(key), node.outputs.front()).first->second;
 }
 
 Taint Analyzer::taint_of(const Node& node) const {
