@@ -111,13 +111,15 @@ void Analyzer::check_result(NodeId id, const Node& node, std::size_t output, Abs
                               .certain = certain});
     if (overflow && probing_ == 0) taints_[value.at()].overflow = index;
   }
-  if (invalid || (!op.invalid.empty() && output == 0)) {
-    const bool certain = invalid && all_cells([](const Range& cell) { return !cell.has_finite() && cell.nan; });
+  // NaN that only follows from infinities made on the way is the overflow's.
+  const bool separate = invalid && !overflow;
+  if (separate || (!op.invalid.empty() && output == 0)) {
+    const bool certain = separate && all_cells([](const Range& cell) { return !cell.has_finite() && cell.nan; });
     record(id, value,
            {.rule = op.invalid.empty() ? kInvalid : op.invalid,
             .operand = -1,
             .seen = hull,
-            .possible = invalid,
+            .possible = separate,
             .certain = certain});
   }
   if (!overflow && !invalid) return;

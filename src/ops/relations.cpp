@@ -103,19 +103,43 @@ const Fact* related(const AbsTensor& x, Fact::Kind kind, const AbsTensor& source
   return found == x.facts.end() ? nullptr : &*found;
 }
 
-// sqrt((sum x^2)(1 - s) - tiny + surplus): at least |x| up to rounding when the surplus covers what underflowed.
+// sqrt((sum x^2)(1 - s) - lost + surplus): at least |x| up to rounding when the surplus covers what underflowed; of a
+// mean, at least |x| / sqrt(n).
 void root_facts(const AbsTensor& x, AbsTensor& root) {
   const double unit = unit_roundoff(x.dtype);
   if (!(unit > 0)) return;
   for (const Fact& fact : x.facts) {
-    if (fact.kind != Fact::Kind::square_sum_of) continue;
-    const double lost = (fact.slack / unit + 2) * min_subnormal(x.dtype);
+    const bool mean = fact.kind == Fact::Kind::mean_square_at_least;
+    if (!mean && fact.kind != Fact::Kind::square_sum_of) continue;
+    const double lost = (mean ? 4 : fact.slack / unit + 2) * min_subnormal(x.dtype);
     if (!fact.range.is_point() || !(fact.range.lo >= lost)) continue;
     Fact norm = fact;
     norm.kind = Fact::Kind::at_least_abs;
     norm.slack = fact.slack + 8 * unit;
     norm.range = {};
-    root.facts.push_back(norm);
+    if (mean) norm.range = point((1 - 1e-12) / std::sqrt(static_cast<double>(std::max(fact.total, 1))));
+    if (norm.slack < 0.5) root.facts.push_back(norm);
+  }
+}
+
+double quotient_limit(const Fact& norm, DType dtype) {
+  const double scale = norm.range.is_point() ? norm.range.lo : 1;
+  const double limit = 1 / (scale * (1 - norm.slack));
+  return limit * (1 + 4 * unit_roundoff(dtype)) + min_subnormal(dtype);
+}
+
+void inverse_facts(const AbsTensor& x, double numerator, AbsTensor& inverse) {
+  const Range hull = x.hull();
+  if (!hull.is_finite() || !(hull.lo > 0)) return;
+  for (const Fact& fact : x.facts) {
+    if (fact.kind != Fact::Kind::at_least_abs || !(fact.slack < 0.5)) continue;
+    Fact bounded = fact;
+    bounded.kind = Fact::Kind::at_most_inverse;
+    bounded.slack = 0;
+    // Library functions may be a few units off.
+    const double limit = numerator * quotient_limit(fact, x.dtype) * (1 + 16 * unit_roundoff(x.dtype));
+    bounded.range = {.lo = 0, .hi = limit};
+    if (std::isfinite(limit)) inverse.facts.push_back(bounded);
   }
 }
 
