@@ -6,17 +6,14 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
-#include <iterator>
 #include <sstream>
-#include <utility>
 
 #include "base/atomic_file.h"
 #include "check/analyze.h"
-#include "check/constants.h"
-#include "check/convert.h"
 #include "check/verify.h"
 #include "ops/op.h"
 #include "support/check_case.h"
+#include "support/check_model.h"
 #include "support/support.h"
 #include "types/infer.h"
 
@@ -28,17 +25,9 @@ using Kind = CheckExpectation::Kind;
 
 constexpr int kSamples = 40;
 
-std::string describe(const Graph& graph, const Finding& finding) {
-  std::string text = "  " + std::string(name(finding.verdict)) + " ";
-  if (finding.node.valid()) text += graph.value(graph.node(finding.node).outputs.front()).name;
-  else text += graph.value(finding.value).name;
-  text += " " + std::string(finding.rule) + " seen " + to_string(finding.seen);
-  return text + (finding.reason.empty() ? "" : " (" + finding.reason + ")") + "\n";
-}
-
 std::string all_findings(const Graph& graph, const Analysis& analysis) {
   std::string text = "findings:\n";
-  for (const Finding& finding : analysis.findings) text += describe(graph, finding);
+  for (const Finding& finding : analysis.findings) text += describe_finding(graph, finding);
   text += "ranges:\n";
   for (std::size_t i = 0; i < graph.values().size(); ++i) {
     if (analysis.reached[i]) text += "  " + graph.values()[i].name + " " + to_string(analysis.ranges[i].hull()) + "\n";
@@ -59,7 +48,7 @@ class Judge {
     for (const Finding& finding : analysis_.findings) {
       // What only goes on from an earlier overflow is shown with that one.
       if (finding.verdict == Verdict::proved || finding.root >= 0 || mentioned(finding)) continue;
-      ADD_FAILURE() << at(test_.line) << "an alarm nobody expects:\n" << describe(graph_, finding) << context();
+      ADD_FAILURE() << at(test_.line) << "an alarm nobody expects:\n" << describe_finding(graph_, finding) << context();
     }
   }
 
@@ -199,38 +188,12 @@ void check_witnesses(const CheckCase& test, const Graph& graph) {
 
 class CheckCases : public testing::TestWithParam<CheckCase> {};
 
-// What `finity check` does with a model and a contract.
-struct Checked {
-  Graph graph = {};
-  Types types = {};
-  Premises premises = {};
-  Analysis analysis = {};
-};
-
-Checked checked(const CheckCase& test) {
-  Checked result;
-  result.graph = test.graph;
-  NodeSet kept;
-  if (test.target != DType::undefined) {
-    Conversion conversion = convert_floats(test.graph, infer_types(test.graph), test.target);
-    result.graph = std::move(conversion.graph);
-    kept = std::move(conversion.kept);
-  }
-  result.types = infer_types(result.graph);
-  result.premises = premises(result.graph, result.types, test.contract, test.settings.max_cells);
-  result.analysis = analyze(result.graph, result.types, result.premises, {.ranges = test.settings});
-  const ConstantChecks checks = {.target = test.target, .kept = &kept, .analysis = &result.analysis};
-  std::ranges::move(constant_findings(test.graph, checks), std::back_inserter(result.analysis.findings));
-  std::ranges::move(input_findings(result.premises), std::back_inserter(result.analysis.findings));
-  return result;
-}
-
 TEST_P(CheckCases, Holds) {
   const CheckCase& test = GetParam();
   const std::string place = test.file + ":" + std::to_string(test.line) + ": ";
   ASSERT_EQ(test.error, "");
   ASSERT_FALSE(test.expectations.empty()) << place << "the case expects nothing";
-  const Checked result = checked(test);
+  const CheckedModel result = check(test);
   for (const Note& note : result.premises.notes) ADD_FAILURE() << place << note.where << ": " << note.text;
   Judge judge(test, result.graph, result.analysis);
   judge.verdicts();

@@ -302,18 +302,12 @@ class CaseReader {
   static Tensor witness_tensor(const std::string& type, const std::string& text) {
     if (text.starts_with("{")) return parse_tensor(type + " " + text);
     if (text.find('{') != std::string::npos) return parse_tensor(text);
-    const std::string dtype = type.substr(0, type.find('['));
-    const Tensor one = parse_tensor(dtype + "[] {" + text + "}");
     Dims dims;
     std::istringstream sizes(type.substr(type.find('[') + 1, type.find(']') - type.find('[') - 1));
     for (std::string size; std::getline(sizes, size, ',');) {
       dims.push_back(static_cast<std::int64_t>(number(trimmed(size))));
     }
-    Tensor result(one.dtype(), dims);
-    const std::size_t width = one.bytes().size();
-    const auto target = result.mutable_bytes();
-    for (std::size_t i = 0; i < target.size(); ++i) target[i] = one.bytes()[i % width];
-    return result;
+    return filled(dtype(type.substr(0, type.find('['))), dims, text);
   }
 
   CheckCase& case_;
@@ -449,6 +443,15 @@ std::vector<CheckCase> read_check_cases(const std::string& path) {
   if (!current.empty()) read_case(std::move(current), file, opset, cases);
   name_tests(cases);
   return cases;
+}
+
+Tensor filled(DType dtype, const Dims& dims, const std::string& number) {
+  const Tensor one = parse_tensor(std::string(name(dtype)) + "[] {" + number + "}");
+  Tensor result(dtype, dims);
+  const std::size_t width = one.bytes().size();
+  const auto target = result.mutable_bytes();
+  for (std::size_t i = 0; i < target.size(); ++i) target[i] = one.bytes()[i % width];
+  return result;
 }
 
 std::string why_no_failure(const Graph& graph, const Inputs& inputs, const std::string& name) {

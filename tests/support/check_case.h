@@ -79,6 +79,9 @@ std::string why_no_failure(const Graph& graph, const Inputs& inputs, const std::
 // A case that cannot be read has an error instead of a graph, so that the others still run.
 std::vector<CheckCase> read_check_cases(const std::string& path);
 
+// One number (or true, false, nan, inf) for every element. Throws Error.
+Tensor filled(DType dtype, const Dims& dims, const std::string& number);
+
 // "[-3, 5]" or "[0, 1] or NaN", as to_string(Range) writes it. Throws Error.
 Range parse_range(std::string_view text);
 
