@@ -126,7 +126,13 @@ bool holds(const Fact& fact, const Tensor& tensor, const Tensor* source) {
     case Kind::at_most: return holds_elementwise(tensor, *source, [](double a, double b) { return a <= b; });
     case Kind::at_least_abs:
       return holds_elementwise(tensor, *source,
-                               [&](double a, double b) { return a >= std::abs(b) * (1 - fact.slack); });
+                               [&, scale = fact.range.is_point() ? fact.range.lo : 1.0](double a, double b) {
+                                 return a >= std::abs(b) * scale * (1 - fact.slack);
+                               });
+    case Kind::at_most_inverse:
+      return holds_elementwise(tensor, *source, [&](double a, double b) {
+        return std::isinf(a) || std::isinf(b) || std::abs(a) * std::abs(b) <= fact.range.hi;
+      });
     case Kind::max_operand: return holds_elementwise(tensor, *source, [](double a, double b) { return a >= b; });
     case Kind::square_of:
       if (fact.total != 0) return true;  // the square of a mean
@@ -142,6 +148,7 @@ std::string_view kind_name(Kind kind) {
     case Kind::at_least: return "at least another value";
     case Kind::at_most: return "at most another value";
     case Kind::at_least_abs: return "at least the size of another value";
+    case Kind::at_most_inverse: return "bounded by the inverse of another value";
     case Kind::square_sum_of: return "at least a sum of squares";
     case Kind::mean_of: return "the mean of another value";
     case Kind::sum_of: return "the sum of another value";

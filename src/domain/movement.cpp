@@ -52,14 +52,14 @@ bool speaks_of_rows(const Fact& fact) { return fact.kind == Fact::Kind::row_max 
 bool compares(const Fact& fact) {
   using Kind = Fact::Kind;
   return fact.kind == Kind::max_of || fact.kind == Kind::at_least || fact.kind == Kind::at_most ||
-         fact.kind == Kind::at_least_abs;
+         fact.kind == Kind::at_least_abs || fact.kind == Kind::at_most_inverse;
 }
 
 // Facts whose `axes` are reduced axes of the source.
 bool reduces(const Fact& fact) {
   using Kind = Fact::Kind;
   return compares(fact) || fact.kind == Kind::square_sum_of || fact.kind == Kind::mean_of ||
-         fact.kind == Kind::mean_square_of || fact.kind == Kind::sum_of;
+         fact.kind == Kind::mean_square_of || fact.kind == Kind::mean_square_at_least || fact.kind == Kind::sum_of;
 }
 
 // Where each axis of the shorter shape lies in the longer one that has `axes` besides.

@@ -45,7 +45,7 @@ bool keeps_shape(const RangeCall& call, const AbsTensor& x) {
 // ---- facts of sums -----------------------------------------------------------
 
 // x + y keeps "at least" facts of x when y cannot be negative.
-void carry_lower_facts(const AbsTensor& x, const AbsTensor& y, AbsTensor& result) {
+void carry_lower_facts(const RangeCall& call, const AbsTensor& x, const AbsTensor& y, AbsTensor& result) {
   if (!y.hull().nonnegative() || y.hull().pinf) return;
   for (const Fact& fact : x.facts) {
     using Kind = Fact::Kind;
@@ -55,6 +55,19 @@ void carry_lower_facts(const AbsTensor& x, const AbsTensor& y, AbsTensor& result
       result.facts.push_back(weaker);
     }
     if (fact.kind == Kind::at_least || fact.kind == Kind::at_least_abs) result.facts.push_back(fact);
+    if (fact.kind == Kind::mean_square_of && fact.slack >= 1 && y.hull().lo > 0) {
+      // `slack` was the number of elements.
+      Fact raised = fact;
+      raised.kind = Kind::mean_square_at_least;
+      raised.total = static_cast<int>(fact.slack);
+      raised.slack = 0;
+      for (const DType accumulator : call.accumulators(x.dtype)) {
+        raised.slack = std::max(raised.slack, summation_error(accumulator, fact.slack + 4));
+      }
+      raised.slack += 8 * unit_roundoff(x.dtype);
+      raised.range = point(y.hull().lo);
+      result.facts.push_back(raised);
+    }
     if (fact.kind == Kind::square_sum_of) {
       Fact raised = fact;
       if (y.hull().lo > 0) raised.range = point(y.hull().lo);  // see root_facts
@@ -162,8 +175,8 @@ void range_add(RangeCall& call) {
   }
   AbsTensor result = affine_sum(call, a, b, false);
   use_one_of_max(a, b, call.out_dtype(0), result);
-  carry_lower_facts(a, b, result);
-  carry_lower_facts(b, a, result);
+  carry_lower_facts(call, a, b, result);
+  carry_lower_facts(call, b, a, result);
   carry_row_max(call, a, b, false, result);
   carry_row_max(call, b, a, false, result);
   call.out(0, std::move(result));
@@ -201,6 +214,16 @@ void range_square(RangeCall& call) {
   call.out(0, std::move(result));
 }
 
+// x times something that shrinks as x grows: x * rsqrt(mean(x^2) + eps).
+void use_inverse(RangeCall& call, const AbsTensor& x, const AbsTensor& inverse) {
+  const Fact* fact = related(inverse, Fact::Kind::at_most_inverse, x);
+  if (fact == nullptr || !x.hull().is_finite() || !call.has_output(0)) return;
+  const DType dtype = call.out_dtype(0);
+  const double limit = from_bounds(dtype, 0, fact->range.hi * (1 + 4 * unit_roundoff(dtype))).hi;
+  cap_above(call.outs()[0], limit);
+  cap_below(call.outs()[0], -limit);
+}
+
 // Multiplying by a positive constant keeps the order of elements.
 void carry_scaled_rows(const RangeCall& call, const AbsTensor& x, double factor, AbsTensor& result) {
   if (!(factor > 0) || !keeps_shape(call, x)) return;
@@ -220,6 +243,8 @@ void range_multiply(RangeCall& call) {
   if (relatable(call) && same_elements(a, b)) return range_square(call);
   range_binary(call, [](const Range& x, const Range& y, DType dtype) { return multiply(dtype, x, y); });
   if (!relatable(call)) return;
+  use_inverse(call, a, b);
+  use_inverse(call, b, a);
   const std::optional<double> left = constant_of(a);
   const std::optional<double> right = constant_of(b);
   if (!left && !right) return;
@@ -246,10 +271,11 @@ void range_divide(RangeCall& call) {
   if (positive && finite && a.hull().lo >= 0 && covered) cap_above(result, 1);
   if (const Fact* norm = related(b, Kind::at_least_abs, a);
       norm != nullptr && positive && finite && norm->slack < 0.5) {
-    const double limit = next_up(dtype, 1 / (1 - norm->slack));
+    const double limit = from_bounds(dtype, 0, quotient_limit(*norm, dtype)).hi;
     cap_above(result, limit);
     cap_below(result, -limit);
   }
+  inverse_facts(b, a.hull().magnitude(), result);
   if (const Fact* sum = related(b, Kind::sum_of, a);
       sum != nullptr && positive && finite && a.hull().lo >= 0 && keeps_shape(call, a)) {
     const double count = a.most_count(sum->axes);
@@ -398,6 +424,11 @@ void range_power(RangeCall& call) {
     result.nan = a.nan || b.nan || a.pinf || a.ninf || b.pinf || b.ninf;
     return result;
   });
+  if (exponent == -0.5 && call.has_output(0)) {
+    AbsTensor root = uniform(dtype, {}, increasing(dtype, x.hull(), std::sqrt, 1));
+    root_facts(x, root);
+    inverse_facts(root, 1, call.outs()[0]);
+  }
 }
 
 void range_shift(RangeCall& call) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 #include "tensor/float_formats.h"
 
@@ -51,7 +52,10 @@ Range granted(DType dtype, double lo, double hi, const Slack& slack, double floo
 Range rising(DType dtype, const Range& x, const Rising& function) {
   Range range;
   if (x.has_finite()) {
-    range = granted(dtype, function.f(x.lo), function.f(x.hi), function.slack, function.floor, function.ceiling);
+    double lo = function.f(x.lo);
+    double hi = function.f(x.hi);
+    if (lo > hi) std::swap(lo, hi);  // computed in double, neighbours may change places
+    range = granted(dtype, lo, hi, function.slack, function.floor, function.ceiling);
     if (range.has_finite()) {
       if (x.lo >= function.anchor_x) range.lo = std::max(range.lo, function.anchor_y);
       if (x.hi <= function.anchor_x) range.hi = std::min(range.hi, function.anchor_y);

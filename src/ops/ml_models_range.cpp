@@ -250,11 +250,12 @@ std::size_t distinct(const std::vector<std::int64_t>& values) {
 }
 
 // All targets together; one without any vote has its base value alone.
-Range forest_scores(const RangeCall& call, const std::string& prefix, std::size_t targets, Aggregate how) {
+Range forest_scores(const RangeCall& call, const std::string& prefix, std::size_t targets, Aggregate how,
+                    bool base_of_any = false) {
   const auto votes = tree_votes(call, prefix);
   const std::vector<double> base = real_list(call, "base_values");
   const auto trees = static_cast<double>(distinct(call.integers("nodes_treeids")));
-  const bool own_base = base.size() == targets;
+  const bool own_base = base.size() == targets && !base_of_any;
   Range hull = point(0);
   for (const double value : base) hull = join(hull, outward(kFloat, from_bounds(kFloat, value, value)));
   if (votes.size() >= targets) hull = {};  // every target has votes
@@ -281,15 +282,10 @@ void range_tree_regressor(RangeCall& call) {
 
 void range_tree_classifier(RangeCall& call) {
   const std::size_t classes = label_count(call, "classlabels_int64s");
-  Range scores = forest_scores(call, "class_", classes, Aggregate::sum);
   const bool two = classes == 2;
-  if (two) {
-    // One class's votes may be taken for the other's, with the other's base value.
-    for (const double value : real_list(call, "base_values")) {
-      scores = join(scores, outward(kFloat, add(kFloat, scores, point(value))));
-    }
-    scores = join(scores, point(0));
-  }
+  // Of two classes, the votes for one may be taken for the other, with the other's base value.
+  Range scores = forest_scores(call, "class_", classes, Aggregate::sum, two);
+  if (two) scores = join(scores, point(0));
   give_labels(call, "classlabels_int64s");
   call.out(1, class_scores(call, scores, two, call.settings().library_ulps));
 }

@@ -114,7 +114,8 @@ void range_normalizer(RangeCall& call) {
   Range divisor = x.finite();
   divisor.nonzero = divisor.lo <= 0 && divisor.hi >= 0;
   Range result{.lo = x.lo >= 0 ? 0.0 : -1.0, .hi = x.hi <= 0 ? 0.0 : 1.0};
-  if (largest && !(x.lo >= 0)) result = join(divide(kFloat, x.finite(), divisor), point(0));
+  // A largest element of 0 divides nothing, whatever the others are.
+  if (largest && !(x.lo >= 0)) result = join(divide(kFloat, x.finite(), divisor), x.finite());
   const bool squares_overflow = call.text("norm") == "L2" && x.magnitude() * x.magnitude() > max_finite(kFloat);
   result.nan = x.nan || x.pinf || x.ninf || squares_overflow;
   call.out(0, outward(kFloat, result));

@@ -214,6 +214,11 @@ void range_sqrt(RangeCall& call) {
   if (call.has_output(0)) root_facts(call.in(0), call.outs()[0]);
 }
 
+void range_reciprocal(RangeCall& call) {
+  range_elementwise<reciprocal_of>(call);
+  if (call.has_output(0)) inverse_facts(call.in(0), 1, call.outs()[0]);
+}
+
 const OpDef kOps[] = {
     {.name = "Abs",
      .summary = "absolute value; the most negative integer stays itself",
@@ -250,7 +255,7 @@ const OpDef kOps[] = {
      .tf = "Reciprocal",
      .infer = infer_same_shape,
      .eval = eval_float_unary<reciprocal>,
-     .range = range_elementwise<reciprocal_of>,
+     .range = range_reciprocal,
      .hazards = kReciprocal,
      .overflow = "FN208",
      .elementwise = true},

@@ -84,13 +84,22 @@ class TextWriter {
     for (std::size_t i = count - tail; i < count; ++i) step(alarm.path[i]);
   }
 
+  // Exporters name tensors after their nodes: then the op says enough.
+  static std::string maker(const Step& step) {
+    constexpr std::string_view kStart = "node '";
+    const std::size_t end = step.maker.find("' (");
+    if (!step.maker.starts_with(kStart) || end == std::string::npos) return step.maker;
+    const std::string node = step.maker.substr(kStart.size(), end - kStart.size());
+    return step.value.starts_with(node + "_output") ? step.maker.substr(end + 2) : step.maker;
+  }
+
   void step(const Step& step) {
     if (step.skipped > 0) {
       line("    ... " + counted(step.skipped, "more step"));
       return;
     }
     line("    '" + printable(step.value) + "' " + range_text(step.range, step.dtype) + "  " +
-         painted(printable(step.maker), Ink::dim));
+         painted(printable(maker(step)), Ink::dim));
   }
 
   void others(const AlarmGroup& entry) {

@@ -193,7 +193,7 @@ TEST_P(CheckCases, Holds) {
   const std::string place = test.file + ":" + std::to_string(test.line) + ": ";
   ASSERT_EQ(test.error, "");
   ASSERT_FALSE(test.expectations.empty()) << place << "the case expects nothing";
-  const Checked result = check(test);
+  const CheckedModel result = check(test);
   for (const Note& note : result.premises.notes) ADD_FAILURE() << place << note.where << ": " << note.text;
   Judge judge(test, result.graph, result.analysis);
   judge.verdicts();

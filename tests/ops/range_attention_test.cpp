@@ -76,7 +76,7 @@ RangeProbe any_attention(Rng& rng) {
 }
 
 TEST(RangeAttention, Sound) {
-  Rng rng(1);
+  Rng rng = seeded(1);
   int refused = 0;
   for (int round = 0; round < 1500; ++round) {
     RangeProbe probe = any_attention(rng);
@@ -155,7 +155,7 @@ TEST(RangeAttention, LowestHalfAsMask) {
 // ---- rotary, linear attention --------------------------------------------------------
 
 TEST(RangeRotary, Sound) {
-  Rng rng(2);
+  Rng rng = seeded(2);
   for (int round = 0; round < 400; ++round) {
     const DType dtype = any_float(rng);
     const std::int64_t batch = small(rng, 2), heads = small(rng, 3), length = small(rng, 4), pairs = small(rng, 3);
@@ -183,7 +183,7 @@ TEST(RangeRotary, RotationsGrowByRootTwoAtMost) {
 }
 
 TEST(RangeLinearAttention, Sound) {
-  Rng rng(3);
+  Rng rng = seeded(3);
   constexpr const char* kRules[] = {"linear", "gated", "delta", "gated_delta"};
   for (int round = 0; round < 400; ++round) {
     const DType dtype = any_float(rng);
@@ -212,7 +212,7 @@ TEST(RangeLinearAttention, Sound) {
 // ---- com.microsoft ---------------------------------------------------------------------
 
 TEST(RangeMicrosoftAttention, Sound) {
-  Rng rng(4);
+  Rng rng = seeded(4);
   int refused = 0;
   for (int round = 0; round < 600; ++round) {
     const DType dtype = any_float(rng);
@@ -243,7 +243,7 @@ TEST(RangeMicrosoftAttention, Sound) {
 }
 
 TEST(RangeMultiHeadAttention, Sound) {
-  Rng rng(5);
+  Rng rng = seeded(5);
   int refused = 0;
   for (int round = 0; round < 900; ++round) {
     const DType dtype = any_float(rng);
@@ -292,7 +292,7 @@ TEST(RangeMultiHeadAttention, Sound) {
 }
 
 TEST(RangeGroupQueryAttention, Sound) {
-  Rng rng(6);
+  Rng rng = seeded(6);
   int refused = 0;
   for (int round = 0; round < 700; ++round) {
     const DType dtype = any_float(rng);

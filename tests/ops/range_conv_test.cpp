@@ -46,7 +46,7 @@ ConvCase any_conv(Rng& rng, RangeProbe& probe, bool transposed) {
 }
 
 void fuzz(const std::string& op, std::uint64_t seed, bool transposed, double lo, double hi) {
-  Rng rng(seed);
+  Rng rng = seeded(seed);
   int refused = 0;
   for (int round = 0; round < 900; ++round) {
     const DType dtype = any_float(rng);
@@ -103,7 +103,7 @@ TEST(RangeConv, DepthwiseKeepsChannelsApart) {
 // The influence of every input element on an output, found by running the convolution on unit images, gives the
 // members that reach the ends.
 TEST(RangeConv, EndsAreReached) {
-  Rng rng(6);
+  Rng rng = seeded(6);
   for (int round = 0; round < 60; ++round) {
     const Dims x_dims{1, 3, 4, 4}, w_dims{2, 3, 3, 3}, out_dims{1, 2, 2, 2};
     const AbsTensor x = random_abstract(rng, DType::float32, {1, 3, 4, 4}, -3, 5, 4);
@@ -164,7 +164,7 @@ TEST(RangeConv, HalfOverflow) {
 }
 
 TEST(RangeCol2Im, Sound) {
-  Rng rng(7);
+  Rng rng = seeded(7);
   for (int round = 0; round < 300; ++round) {
     const std::int64_t kernel = small(rng, 3), stride = small(rng, 3), size = kernel + small(rng, 5);
     const std::int64_t blocks = (size - kernel) / stride + 1;
@@ -179,7 +179,7 @@ TEST(RangeCol2Im, Sound) {
 }
 
 TEST(RangeCausalConv, Sound) {
-  Rng rng(8);
+  Rng rng = seeded(8);
   for (int round = 0; round < 400; ++round) {
     const DType dtype = rng.below(2) == 0 ? DType::float32 : DType::float16;
     const std::int64_t batch = small(rng, 2), channels = small(rng, 4), kernel = small(rng, 4), length = small(rng, 5);
@@ -194,7 +194,7 @@ TEST(RangeCausalConv, Sound) {
 }
 
 TEST(RangeDeformConv, Sound) {
-  Rng rng(9);
+  Rng rng = seeded(9);
   for (int round = 0; round < 300; ++round) {
     const DType dtype = any_float(rng);
     const std::int64_t kernel = small(rng, 2), size = kernel + small(rng, 3), out = size - kernel + 1;

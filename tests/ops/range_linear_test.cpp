@@ -23,7 +23,7 @@ void expect_sound(Rng& rng, RangeProbe& probe, int tries, const std::string& wha
 // ---- weight sums -------------------------------------------------------------------
 
 TEST(WeightSums, AgreeWithPlainLoops) {
-  Rng rng(1);
+  Rng rng = seeded(1);
   constexpr DType kTypes[] = {DType::float32, DType::float16, DType::bfloat16, DType::float64,     DType::int8,
                               DType::uint8,   DType::int32,   DType::int64,    DType::float8e4m3fn};
   for (int round = 0; round < 300; ++round) {
@@ -124,7 +124,7 @@ MatMulDims any_shapes(Rng& rng, std::int64_t depth) {
 }
 
 TEST(RangeMatMul, Sound) {
-  Rng rng(2);
+  Rng rng = seeded(2);
   for (int round = 0; round < 1500; ++round) {
     const DType dtype = rng.below(6) == 0 ? DType::int32 : any_float(rng);
     const double scale = rng.below(4) == 0 ? 300 : 3;
@@ -140,7 +140,7 @@ TEST(RangeMatMul, Sound) {
 }
 
 TEST(RangeMatMul, SoundWithSpecialValues) {
-  Rng rng(3);
+  Rng rng = seeded(3);
   for (int round = 0; round < 600; ++round) {
     const DType dtype = any_float(rng);
     const MatMulDims dims = any_shapes(rng, small(rng, 5));
@@ -179,7 +179,7 @@ double narrow_dot(Rng& rng, DType format, std::vector<double> a, const std::vect
 }
 
 TEST(RangeMatMul, SoundForNarrowAccumulation) {
-  Rng rng(4);
+  Rng rng = seeded(4);
   for (int round = 0; round < 400; ++round) {
     const DType dtype = rng.below(2) == 0 ? DType::float16 : DType::bfloat16;
     const std::int64_t depth = small(rng, round % 20 == 0 ? 3000 : 60);
@@ -201,7 +201,7 @@ TEST(RangeMatMul, SoundForNarrowAccumulation) {
 
 // The largest value of every output is reached by x = hi where the weight is positive, lo elsewhere.
 TEST(RangeMatMul, EndsAreReached) {
-  Rng rng(5);
+  Rng rng = seeded(5);
   for (int round = 0; round < 200; ++round) {
     const std::int64_t depth = small(rng, 30), columns = small(rng, 8);
     const Tensor weights = random_tensor(rng, DType::float32, {depth, columns}, -2, 2);
@@ -274,7 +274,7 @@ TEST(RangeMatMul, RowsThatSumToOneKeepTheHull) {
 }
 
 TEST(RangeMatMul, UnknownShapes) {
-  Rng rng(6);
+  Rng rng = seeded(6);
   for (const bool ranked : {false, true}) {
     AbsTensor x = uniform(DType::float32, {-1, -1}, Range{.lo = -1, .hi = 1});
     if (!ranked) x = AbsTensor{.dtype = DType::float32, .ranked = false, .cells = {Range{.lo = -1, .hi = 1}}};
@@ -291,7 +291,7 @@ TEST(RangeMatMul, UnknownShapes) {
 // ---- Gemm, FusedMatMul, Einsum, Det ------------------------------------------------
 
 TEST(RangeGemm, Sound) {
-  Rng rng(7);
+  Rng rng = seeded(7);
   for (int round = 0; round < 1000; ++round) {
     const DType dtype = rng.below(6) == 0 ? DType::int64 : any_float(rng);
     const std::int64_t m = small(rng, 4), k = static_cast<std::int64_t>(rng.below(6)), n = small(rng, 6);
@@ -326,7 +326,7 @@ TEST(RangeGemm, BiasGoesWithItsColumn) {
 }
 
 TEST(RangeEinsum, Sound) {
-  Rng rng(9);
+  Rng rng = seeded(9);
   constexpr const char* kTwo[] = {"ij,jk->ik",   "bij,bjk->bik",       "bsd,dhk->bshk", "bhqk,bhkd->bhqd",
                                   "ij,ij->",     "ij,kj->ikj",         "i,j->ij",       "ij,k->i",
                                   "ijk,jil->kl", "...ij,...jk->...ik", "bij,hjk->bhk",  "ij,jk",
@@ -357,7 +357,7 @@ TEST(RangeEinsum, Sound) {
 }
 
 TEST(RangeEinsum, ProjectionIsAsTightAsMatMul) {
-  Rng rng(10);
+  Rng rng = seeded(10);
   const Tensor weights = random_tensor(rng, DType::float32, {16, 12}, -1, 1);
   const AbsTensor x = uniform(DType::float32, {2, 5, 16}, Range{.lo = -1, .hi = 2});
   RangeProbe matmul{.op = "MatMul", .operands = {abstract(x), constant(weights)}};
@@ -369,7 +369,7 @@ TEST(RangeEinsum, ProjectionIsAsTightAsMatMul) {
 }
 
 TEST(RangeDet, Sound) {
-  Rng rng(8);
+  Rng rng = seeded(8);
   for (int round = 0; round < 300; ++round) {
     const std::int64_t n = small(rng, 4);
     RangeProbe probe{.op = "Det", .operands = {abstract(random_abstract(rng, any_float(rng), {2, n, n}, -4, 4))}};

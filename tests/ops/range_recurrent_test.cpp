@@ -62,7 +62,7 @@ RangeProbe any_layer(Rng& rng, const Kind& kind, bool usual) {
 }
 
 void fuzz(bool usual, std::uint64_t seed) {
-  Rng rng(seed);
+  Rng rng = seeded(seed);
   for (const Kind& kind : kKinds) {
     for (int round = 0; round < 500; ++round) {
       RangeProbe probe = any_layer(rng, kind, usual);
@@ -75,7 +75,7 @@ TEST(RangeRecurrent, Sound) { fuzz(true, 1); }
 TEST(RangeRecurrent, SoundForAllActivations) { fuzz(false, 2); }
 
 RangeProbe layer(const Kind& kind, DType dtype, std::int64_t time, double x) {
-  Rng rng(3);
+  Rng rng = seeded(3);
   const bool lstm = kind.gates == 4;
   return {.op = kind.op,
           .version = 14,

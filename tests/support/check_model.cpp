@@ -9,8 +9,8 @@
 
 namespace finity {
 
-Checked check(const CheckCase& test) {
-  Checked result;
+CheckedModel check(const CheckCase& test) {
+  CheckedModel result;
   result.graph = test.graph;
   NodeSet kept;
   if (test.target != DType::undefined) {

@@ -8,14 +8,14 @@
 
 namespace finity {
 
-struct Checked {
+struct CheckedModel {
   Graph graph = {};  // converted, when the case asks for another format
   Types types = {};
   Premises premises = {};
   Analysis analysis = {};  // with the findings about constants and inputs
 };
 
-Checked check(const CheckCase& test);
+CheckedModel check(const CheckCase& test);
 
 // "  possible y FN101 seen [0, 3]\n"
 std::string describe_finding(const Graph& graph, const Finding& finding);

@@ -1,5 +1,7 @@
 #include "support/range_probe.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -229,6 +231,10 @@ std::string leaves(const Tensor& tensor, const AbsTensor& range) {
     return "element " + std::to_string(i) + " is " + std::to_string(values[i]) + ", its range " + to_string(cell);
   }
   return {};
+}
+
+Rng seeded(std::uint64_t number) {
+  return Rng(number + 1000 * static_cast<std::uint64_t>(testing::UnitTest::GetInstance()->random_seed()));
 }
 
 std::int64_t small(Rng& rng, std::int64_t most) {

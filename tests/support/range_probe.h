@@ -58,6 +58,9 @@ const Range& range_at(const AbsTensor& x, const Dims& dims, std::int64_t element
 // Why the tensor is not a member; empty when it is.
 std::string leaves(const Tensor& tensor, const AbsTensor& range);
 
+// The same numbers in every run, others with --gtest_shuffle --gtest_random_seed=N.
+Rng seeded(std::uint64_t number);
+
 // ---- drawing whole calls -----------------------------------------------------------
 std::int64_t small(Rng& rng, std::int64_t most);  // 1 .. most
 DType any_float(Rng& rng);                        // one of the four usual ones
