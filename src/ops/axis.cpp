@@ -298,7 +298,7 @@ void range_running(RangeCall& call) {
   const bool known = x.ranked && axis && axis->size() == 1;
   const std::size_t at = known ? normalize_axis(axis->front(), x.rank()) : 0;
   const std::int64_t size = known ? size_along(x, at) : -1;
-  const double most = size < 0 ? kLongestAxis : static_cast<double>(size);
+  const double most = size < 0 ? kManyElements : static_cast<double>(size);
   const auto run = [&](const Range& cell) {
     return Running(call, cell, exclusive ? 0 : 1, exclusive ? std::max(most - 1, 0.0) : most);
   };

@@ -56,7 +56,12 @@ Range whole_numbers(double lo, double hi) { return {.lo = lo, .hi = hi, .integer
 
 Range positions_below(std::int64_t size) {
   if (size == 0) return {};
-  return whole_numbers(0, size < 0 ? kLongestAxis : static_cast<double>(size - 1));
+  return whole_numbers(0, (size < 0 ? kManyElements : static_cast<double>(size)) - 1);
+}
+
+Range size_range(const Dim& dim) {
+  if (dim.known()) return point(static_cast<double>(dim.size));
+  return whole_numbers(dim.symbol.valid() ? 1 : 0, kManyElements);
 }
 
 std::int64_t size_along(const AbsTensor& x, std::size_t axis) {

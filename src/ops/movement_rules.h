@@ -12,9 +12,6 @@
 
 namespace finity {
 
-// No axis is longer than this: no machine could hold it.
-inline constexpr double kLongestAxis = 0x1p40;
-
 // Elements of input `input`, or of attribute `attr` where the op has no such input; nullopt when they are not known.
 std::optional<std::vector<std::int64_t>> known_numbers(RangeCall& call, std::string_view attr, std::size_t input);
 
@@ -27,10 +24,12 @@ void settle(RangeCall& call, std::size_t i, AbsTensor result);
 // The same when input 0 keeps its shape for certain: output 0 has its elements at the same indices.
 bool settle_unmoved(RangeCall& call);
 
-// Whole numbers 0 ... size - 1; up to kLongestAxis when the size is unknown (-1).
+// Whole numbers 0 ... size - 1; below kManyElements when the size is unknown (-1).
 Range positions_below(std::int64_t size);
 // Whole numbers lo ... hi as an int64 range.
 Range whole_numbers(double lo, double hi);
+// A size. One that has a name is taken to be at least 1; others may depend on data and be 0.
+Range size_range(const Dim& dim);
 // Size of an axis in the operand's range, or -1.
 std::int64_t size_along(const AbsTensor& x, std::size_t axis);
 

@@ -166,7 +166,7 @@ void range_scatter(RangeCall& call) {
   const AbsTensor& updates = call.in(2);
   const std::string reduction = call.text("reduction", "none");
   const Range update = updates.hull();
-  const double most = std::min(updates.most_count(~std::uint32_t{0}), kLongestAxis);
+  const double most = updates.most_count(~std::uint32_t{0});
   if (most < 1) return call.same(0, 0);
   settle(call, 0, map_cells(data, data.dtype, [&](const Range& cell) {
            return scattered_range(call, cell, update, most, reduction);

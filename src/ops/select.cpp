@@ -233,14 +233,13 @@ void range_unique(RangeCall& call) {
   std::int64_t slices = -1;
   if (flat || !x.ranked) {
     call.out(0, x.hull());
-    const double count = x.most_count(~std::uint32_t{0});
-    if (count < kLongestAxis && x.ranked) slices = static_cast<std::int64_t>(count);
+    if (x.ranked && std::ranges::find(x.sizes, -1) == x.sizes.end()) slices = element_count(x.sizes);
   } else {
     const std::size_t axis = normalize_axis(call.integer("axis"), x.rank());
     slices = x.sizes[axis];
     settle(call, 0, selected(x, axis, -1, "", call.symbols()));
   }
-  const double most = slices < 0 ? kLongestAxis : std::max(1.0, static_cast<double>(slices));
+  const double most = slices < 0 ? kManyElements : std::max(1.0, static_cast<double>(slices));
   const std::array<Range, 3> rest = {positions_below(slices), positions_below(slices), whole_numbers(1, most)};
   for (std::size_t i = 1; i < call.output_count() && i <= rest.size(); ++i) {
     if (call.has_output(i)) call.out(i, rest[i - 1]);

@@ -248,7 +248,7 @@ void range_construct(RangeCall& call) {
   call.out(0, all);
 }
 
-void range_length(RangeCall& call) { call.out(0, whole_numbers(0, kLongestAxis)); }
+void range_length(RangeCall& call) { call.out(0, whole_numbers(0, kManyElements)); }
 
 void range_optional_get(RangeCall& call) {
   if (call.in_type(0).is_tensor()) call.same(0, 0);

@@ -38,14 +38,10 @@ void infer_shape(InferCall& call) {
 
 void eval_shape(EvalCall& call) { call.out(0, Tensor::vector_of(part_of_shape(call, call.in(0).dims()))); }
 
-Range size_range(const Dim& dim) {
-  return dim.known() ? point(static_cast<double>(dim.size)) : whole_numbers(0, kLongestAxis);
-}
-
 // One cell per axis: known sizes stay exact beside unknown ones.
 void range_shape(RangeCall& call) {
   const Type& type = call.in_type(0);
-  if (!type.ranked) return call.out(0, whole_numbers(0, kLongestAxis));
+  if (!type.ranked) return call.out(0, whole_numbers(0, kManyElements));
   const Shape part = part_of_shape(call, type.shape);
   AbsTensor result = uniform(DType::int64, {static_cast<std::int64_t>(part.size())}, {});
   if (part.size() > 1) result.cuts.resize(1);
@@ -59,10 +55,10 @@ void range_shape(RangeCall& call) {
 }
 
 void range_size(RangeCall& call) {
-  const AbsTensor& x = call.in(0);
-  const std::uint32_t all = ~std::uint32_t{0};
-  const double least = x.ranked && x.rank() <= 32 ? x.least_count(all) : 0;
-  call.out(0, whole_numbers(least, std::min(x.rank() <= 32 ? x.most_count(all) : kManyElements, 0x1p53)));
+  const Type& type = call.in_type(0);
+  Range count = point(1);
+  for (const Dim& dim : type.shape) count = multiply(DType::int64, count, size_range(dim));
+  call.out(0, type.ranked ? count : whole_numbers(0, kManyElements));
 }
 
 void infer_size(InferCall& call) {
