@@ -51,7 +51,7 @@ TEST(Constants, AsTheyAre) {
       {"", "w = Constant() {value_float = nan}\n y = Add(x, w)", "FN401 w possible"},
       {"const s: int64[1] = {2}", "w = ConstantOfShape(s) {value = float32[1] {nan}}\n y = Add(x, w)",
        "FN401 w possible"},
-      {"const w: int64[1] = {5}", "y = Reshape(x, w)", ""},
+      {"const w: int64[1] = {4}", "y = Reshape(x, w)", ""},
       {"const w: float32[2, 2] = {...}", "y = MatMul(x, w)", ""},
   };
   for (const Row& row : rows) {
@@ -76,7 +76,7 @@ TEST(Constants, InFloat16) {
       {"const e: float32[2] = {1e-9, 1}", "y = Mul(x, e)", ""},
       {"const e: float32[] = {1e-7}", "s = Mul(x, x)\n t = Add(s, e)\n y = Log(t)", ""},
       {"const a: float32[] = {0.001}\n const b: float32[] = {0.9999}\n const one: float32[] = {1}",
-       "p = Sigmoid(x)\n c = Clip(p, a, b)\n q = Sub(one, c)\n y = Log(q)", "FN405 b possible"},
+       "p = Sigmoid(x)\n c = Clip(p, a, b)\n q = Sub(one, c)\n y = Log(q)", "FN405 b proved"},
       {"", "e = Constant() {value_float = 1e-9}\n s = Mul(x, x)\n t = Add(s, e)\n y = Log(t)", "FN404 e possible"},
   };
   for (const Row& row : rows) {
@@ -98,7 +98,7 @@ TEST(Constants, AbsorbedBeforeAnythingRuns) {
   const std::string text =
       model("const one: float32[] = {1}\n const e: float32[] = {1e-9}",
             "limit = Sub(one, e)\n p = Sigmoid(x)\n c = Min(p, limit)\n q = Sub(one, c)\n y = Log(q)");
-  EXPECT_EQ(found(text, DType::undefined), "FN405 e possible");
+  EXPECT_EQ(found(text, DType::undefined), "FN405 e proved") << "nothing comes near 1 for x up to 3";
 }
 
 TEST(Constants, RangesTheInputCannotHold) {
