@@ -7,6 +7,13 @@
 namespace finity {
 namespace {
 
+const char* kDifference = R"(opset 17
+  graph g (a: float32[4], b: float32[4], one: float32[4]) -> (y) {
+    d = Sub(b, a)
+    e = Add(d, one)
+    y = Log(e)
+  })";
+
 TEST(Proofs, OrderedInputs) {
   Contract contract = ranges({"a:[0,10]", "b:[0,10]", "one:[1,1]"});
   EXPECT_EQ(checked(parse_graph(kDifference, "test"), contract).finding("y", "FN102")->verdict, Verdict::possible);

@@ -438,12 +438,5 @@ TEST(Orders, ColumnsOfOneInput) {
 
 // ---- what the declarations are good for ------------------------------------
 
-const char* kDifference = R"(opset 17
-  graph g (a: float32[4], b: float32[4], one: float32[4]) -> (y) {
-    d = Sub(b, a)
-    e = Add(d, one)
-    y = Log(e)
-  })";
-
 }  // namespace
 }  // namespace finity
