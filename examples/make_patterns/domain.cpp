@@ -36,7 +36,7 @@ graph policy (new: float32[32], old: float32[32], advantage: float32[32]) -> (ob
     // mish(x) = x tanh(log(1 + exp x)).
     {.name = "p09_naive_softplus_buggy", .text = R"(
 graph mish (x: float32[1, 16]) -> (y: float32[1, 8]) {
-  const w: float32[16, 8] = {~2}
+  const w: float32[16, 8] = {1~1}
   const one: float32[] = {1}
   h = MatMul(x, w)
   e = Exp(h)
@@ -47,7 +47,7 @@ graph mish (x: float32[1, 16]) -> (y: float32[1, 8]) {
 })"},
     {.name = "p09_naive_softplus_repaired", .text = R"(
 graph mish (x: float32[1, 16]) -> (y: float32[1, 8]) {
-  const w: float32[16, 8] = {~2}
+  const w: float32[16, 8] = {1~1}
   const one: float32[] = {1}
   const zero: float32[] = {0}
   h = MatMul(x, w)

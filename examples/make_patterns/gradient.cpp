@@ -141,11 +141,9 @@ graph semiring (x: float32[4, 8], upstream: float32[4, 1]) -> (lse: float32[4, 1
 graph angle (a: float32[4, 3], upstream: float32[4]) -> (angle: float32[4], grad_cosine: float32[4]) {
   const axes: int64[1] = {1}
   const one: float32[] = {1}
-  const eps: float32[] = {1e-06}
   square = Mul(a, a)
   sum = ReduceSum(square, axes) {keepdims = 1}
-  shifted = Add(sum, eps)
-  norm = Sqrt(shifted)
+  norm = Sqrt(sum)
   unit = Div(a, norm)
   product = Mul(unit, unit)
   cosine = ReduceSum(product, axes) {keepdims = 0}
@@ -160,13 +158,11 @@ graph angle (a: float32[4, 3], upstream: float32[4]) -> (angle: float32[4], grad
 graph angle (a: float32[4, 3], upstream: float32[4]) -> (angle: float32[4], grad_cosine: float32[4]) {
   const axes: int64[1] = {1}
   const one: float32[] = {1}
-  const eps: float32[] = {1e-06}
   const low: float32[] = {-0.999999}
   const high: float32[] = {0.999999}
   square = Mul(a, a)
   sum = ReduceSum(square, axes) {keepdims = 1}
-  shifted = Add(sum, eps)
-  norm = Sqrt(shifted)
+  norm = Sqrt(sum)
   unit = Div(a, norm)
   product = Mul(unit, unit)
   dot = ReduceSum(product, axes) {keepdims = 0}

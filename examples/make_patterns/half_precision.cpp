@@ -10,7 +10,7 @@ const PatternModel kModels[] = {
     {.name = "p01_ffn_overflow_buggy", .text = R"(
 graph ffn (x: float16[1, 4, 16]) -> (y: float16[1, 4, 16]) {
   const wi: float16[16, 64] = {~1}
-  const wo: float16[64, 16] = {~60}
+  const wo: float16[64, 16] = {200~50}
   up = MatMul(x, wi)
   act = Relu(up)
   down = MatMul(act, wo)
@@ -19,7 +19,7 @@ graph ffn (x: float16[1, 4, 16]) -> (y: float16[1, 4, 16]) {
     {.name = "p01_ffn_overflow_repaired", .text = R"(
 graph ffn (x: float16[1, 4, 16]) -> (y: float16[1, 4, 16]) {
   const wi: float16[16, 64] = {~1}
-  const wo: float32[64, 16] = {~60}
+  const wo: float32[64, 16] = {200~50}
   const low: float32[] = {-60000}
   const high: float32[] = {60000}
   up = MatMul(x, wi)

@@ -31,22 +31,25 @@ std::int64_t elements_before(const std::string& text, std::size_t place) {
   return element_count(dims);
 }
 
-// Uniform multiples of 1/256 of the width: short in the text, the same on every machine.
-std::string drawn_weights(std::int64_t count, double width, Rng& rng) {
+// Steps of 1/256 of the width around the centre: the same on every machine.
+std::string drawn_weights(std::int64_t count, double centre, double width, Rng& rng) {
   std::string list;
   for (std::int64_t i = 0; i < count; ++i) {
     const double step = static_cast<double>(rng.below(513)) - 256;
-    list += (i == 0 ? "" : ", ") + std::to_string(step / 256 * width);
+    list += (i == 0 ? "" : ", ") + std::to_string(centre + step / 256 * width);
   }
   return list;
 }
 
 std::string with_weights(std::string text) {
   Rng rng(28);
-  for (std::size_t at = 0; (at = text.find("{~", at)) != std::string::npos; ++at) {
-    const std::size_t end = text.find('}', at);
-    const double width = std::stod(text.substr(at + 2, end - at - 2));
-    text.replace(at + 1, end - at - 1, drawn_weights(elements_before(text, at), width, rng));
+  for (std::size_t mark = 0; (mark = text.find('~', mark)) != std::string::npos; ++mark) {
+    const std::size_t start = text.rfind('{', mark) + 1;
+    const std::size_t end = text.find('}', mark);
+    const double centre = start == mark ? 0 : std::stod(text.substr(start, mark - start));
+    const double width = std::stod(text.substr(mark + 1, end - mark - 1));
+    const std::string weights = drawn_weights(elements_before(text, start), centre, width, rng);
+    text.replace(start, end - start, weights);
   }
   return text;
 }

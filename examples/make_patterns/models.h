@@ -1,6 +1,6 @@
 // Small models with a known numerical defect, and the same models repaired. The
-// text is finity's text form (docs/text-form.md) without its header; `{~0.5}` stands
-// for weights drawn uniformly from [-0.5, 0.5].
+// text is finity's text form (docs/text-form.md) without its header; `{3~0.5}` stands
+// for weights drawn uniformly from [2.5, 3.5], `{~0.5}` from [-0.5, 0.5].
 #pragma once
 
 #include <span>

@@ -1,6 +1,7 @@
 #include "base/atomic_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -25,7 +26,29 @@ bool write_all(int fd, std::string_view content) {
 
 }  // namespace
 
+namespace {
+
+// Pipes and devices (/dev/stdout, /dev/null) are written to, never replaced.
+bool is_special(const std::string& path) {
+  struct stat status = {};
+  return ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
+}
+
+void write_in_place(const std::string& path, std::string_view content) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  bool ok = fd >= 0 && write_all(fd, content);
+  const int reason = errno;
+  if (fd >= 0) ok = ::close(fd) == 0 && ok;
+  if (!ok) throw Error(path + ": cannot write: " + std::strerror(reason));
+}
+
+}  // namespace
+
 void write_file_atomically(const std::string& path, std::string_view content) {
+  if (is_special(path)) {
+    write_in_place(path, content);
+    return;
+  }
   const std::string temporary = path + ".tmp" + std::to_string(::getpid());
   const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0) throw Error(path + ": cannot write: " + std::strerror(errno));

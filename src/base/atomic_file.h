@@ -1,5 +1,5 @@
 // Results reach disk whole or not at all: written beside the target under a
-// temporary name, then renamed over it.
+// temporary name, then renamed over it. Pipes and devices are written directly.
 #pragma once
 
 #include <span>

@@ -21,6 +21,12 @@ struct Taint {
   NodeId unmodelled = {};
 };
 
+// Whether something may be infinite, or NaN.
+struct Flags {
+  bool infinite = false;
+  bool nan = false;
+};
+
 class Analyzer {
  public:
   Analyzer(const Graph& graph, const Types& types, const Premises& premises, const CheckOptions& options);
@@ -50,15 +56,21 @@ class Analyzer {
   bool store_known(const Node& node);
   bool fold(NodeId id, const Node& node, const Operands& operands);
   void apply_rule(NodeId id, const Node& node, Operands operands);
-  void store_outputs(NodeId id, const Node& node, RangeCall& call);
+  void store_outputs(NodeId id, const Node& node, RangeCall& call, const Operands& operands, const Flags& flags);
+  ValueId same_computation(const Node& node);
   Taint taint_of(const Node& node) const;
   void set_taint(ValueId out, const Taint& taint);
 
   // sites.cpp
   void check_operands(NodeId id, const Node& node, Operands& operands, std::vector<AbsTensor>& restricted);
-  // Records what is new in the result, and gives the result without it.
-  void check_result(NodeId id, const Node& node, std::size_t output, AbsTensor& result, bool operands_infinite,
-                    bool operands_nan);
+  // Records what is new in the result, and gives the result without it. Infinities and NaNs of the operands explain
+  // those of the result, except what `made` says the operation makes of ordinary operands too.
+  void check_result(NodeId id, const Node& node, std::size_t output, AbsTensor& result, const Flags& operands,
+                    const Flags& made);
+  Flags flags_of_operands(const Node& node);
+  Flags made_besides(const Node& node, const Operands& operands, std::size_t output, const AbsTensor& result,
+                     const Flags& explained);
+  Range result_without(const Node& node, const Operands& operands, std::size_t output, bool infinities);
   int record(NodeId id, ValueId value, const Site& site);
 
   // guards.cpp
@@ -79,10 +91,11 @@ class Analyzer {
   const CheckOptions& options_;
   Symbols symbols_;
   Analysis result_;
-  std::vector<Taint> taints_;                       // by ValueId
-  std::unordered_map<ValueId, AbsTensor> joined_;   // of body values, over all iterations
+  std::vector<Taint> taints_;                          // by ValueId
+  std::unordered_map<ValueId, AbsTensor> joined_;      // of body values, over all iterations
+  std::unordered_map<std::string, ValueId> computed_;  // first value of each computation
   std::map<std::tuple<NodeId, std::string_view, int>, int> sites_;
-  std::vector<std::vector<NodeId>> users_;          // by ValueId, filled when the first guard is met
+  std::vector<std::vector<NodeId>> users_;  // by ValueId, filled when the first guard is met
   std::chrono::steady_clock::time_point deadline_;
   std::size_t steps_ = 0;
   int depth_ = 0;    // of subgraphs

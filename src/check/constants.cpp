@@ -52,7 +52,8 @@ Checker::Checker(const Graph& graph, const ConstantChecks& checks) : graph_(grap
   count_uses();
   if (checks.analysis == nullptr) return;
   for (const Finding& finding : checks.analysis->findings) {
-    const bool about_zero = finding.rule.starts_with("FN1") || finding.rule == "FN208" || finding.rule.starts_with("FN3");
+    const bool about_zero =
+        finding.rule.starts_with("FN1") || finding.rule == "FN208" || finding.rule.starts_with("FN3");
     if (finding.verdict != Verdict::proved && about_zero) endangered_.insert(finding.node);
   }
 }
@@ -204,7 +205,8 @@ void Checker::check_absorbed(NodeId id, const Node& node) {
   const Range a = range(node.inputs[0]);
   const Range b = range(node.inputs[1]);
   const Range sum = range(node.outputs[0]);
-  if (!a.is_point() || !b.is_point() || !sum.is_point() || !is_float(checks_.analysis->ranges[node.outputs[0].at()].dtype)) {
+  if (!a.is_point() || !b.is_point() || !sum.is_point() ||
+      !is_float(checks_.analysis->ranges[node.outputs[0].at()].dtype)) {
     return;
   }
   const bool second = sum.lo == a.lo && b.lo != 0;

@@ -221,7 +221,8 @@ Attrs Converter::changed_attrs(const Node& node) const {
     }
   }
   for (const AttrSpec& spec : signature_of(*node.op).attrs) {
-    if (spec.fallback && attrs.find(spec.name) == nullptr && is_code(spec.name, *spec.fallback)) attrs.set(spec.name, target);
+    if (spec.fallback && attrs.find(spec.name) == nullptr && is_code(spec.name, *spec.fallback))
+      attrs.set(spec.name, target);
   }
   return attrs;
 }

@@ -87,7 +87,8 @@ std::optional<AxisView> rows_of(const Fact& fact, const Dims& dims) {
 }
 
 // Puts one element of every row into the range that the largest element must have.
-void raise_rows(std::vector<double>& values, const AxisView& rows, const Fact& fact, DType dtype, Style style, Rng& rng) {
+void raise_rows(std::vector<double>& values, const AxisView& rows, const Fact& fact, DType dtype, Style style,
+                Rng& rng) {
   for (std::int64_t o = 0; o < rows.outer; ++o) {
     for (std::int64_t i = 0; i < rows.inner; ++i) {
       bool good = rows.length == 0;
@@ -125,7 +126,10 @@ class Drawer {
         types_(types),
         premises_(premises),
         rng_(rng),
-        style_(number == 0 ? Style::plain : number == 1 ? Style::low : number == 2 ? Style::high : Style::mixed) {}
+        style_(number == 0   ? Style::plain
+               : number == 1 ? Style::low
+               : number == 2 ? Style::high
+                             : Style::mixed) {}
 
   Drawn run();
 
@@ -179,7 +183,8 @@ std::vector<double> Drawer::numbers(const AbsTensor& range, const Dims& dims) {
   std::vector<double> values;
   values.reserve(static_cast<std::size_t>(element_count(dims)));
   std::vector<std::vector<std::size_t>> blocks;
-  for (std::size_t axis = 0; axis < dims.size() && range.cut(); ++axis) blocks.push_back(block_of(range, axis, dims[axis]));
+  for (std::size_t axis = 0; axis < dims.size() && range.cut(); ++axis)
+    blocks.push_back(block_of(range, axis, dims[axis]));
   for (IndexCounter at(dims); at.valid(); at.next()) {
     std::size_t cell = 0;
     for (std::size_t axis = 0; axis < blocks.size(); ++axis) {
@@ -251,7 +256,7 @@ Drawn Drawer::run() {
   Drawn drawn;
   for (std::size_t i = 0; i < premises_.of.size(); ++i) {
     const ValueId id{static_cast<std::int32_t>(i)};
-    const std::optional<AbsTensor>& range = premises_.of[i];
+    const std::shared_ptr<AbsTensor>& range = premises_.of[i];
     if (!range) continue;
     if (types_[id].kind == Type::Kind::optional) continue;  // absent is one of its values
     dims_[id] = dims_of(id);

@@ -60,17 +60,12 @@ bool Analyzer::fold(NodeId id, const Node& node, const Operands& operands) {
   const OpDef& op = *node.op;
   if (op.random || op.eval == nullptr || !bodies_of(node.attrs).empty() || node.outputs.empty()) return false;
   std::vector<Datum> inputs(operands.size());
-  bool nan = false;
-  bool infinite = false;
   for (std::size_t i = 0; i < operands.size(); ++i) {
     if (operands[i].range == nullptr) continue;
     if (!result_.ranges[node.inputs[i].at()].exact) return false;
     const Tensor& tensor = *result_.ranges[node.inputs[i].at()].exact;
     if (tensor.size() > kFoldElements) return false;
     inputs[i] = tensor;
-    const Range hull = result_.ranges[node.inputs[i].at()].hull();
-    nan |= hull.nan;
-    infinite |= hull.pinf || hull.ninf;
   }
   for (const ValueId out : node.outputs) {
     if (out.valid() && !small_enough(types_[out])) return false;
@@ -86,6 +81,7 @@ bool Analyzer::fold(NodeId id, const Node& node, const Operands& operands) {
     if (datum.present() && datum.tensor() == nullptr) return false;
   }
   const Taint taint = taint_of(node);
+  const Flags flags = flags_of_operands(node);
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     const ValueId out = node.outputs[i];
     if (!out.valid()) continue;
@@ -93,7 +89,7 @@ bool Analyzer::fold(NodeId id, const Node& node, const Operands& operands) {
     auto tensor = std::make_shared<const Tensor>(*call.outs()[i].tensor());
     AbsTensor range = from_tensor(tensor, options_.ranges.max_cells);
     range.exact = tensor;
-    check_result(id, node, i, range, infinite, nan);
+    check_result(id, node, i, range, flags, made_besides(node, operands, i, range, flags));
     store(out, std::move(range));
     set_taint(out, taint);
   }
@@ -104,6 +100,8 @@ void Analyzer::apply_rule(NodeId id, const Node& node, Operands operands) {
   std::vector<const Type*> out_types;
   static const Type kUnknown;
   for (const ValueId out : node.outputs) out_types.push_back(out.valid() ? &types_[out] : &kUnknown);
+  const Flags flags = flags_of_operands(node);
+  const Operands kept = flags.infinite || flags.nan ? operands : Operands{};
   RangeCall call(graph_, node, std::move(operands), std::move(out_types), options_.ranges, symbols_,
                  [this](BodyId body, std::span<const AbsTensor> inputs) { return run_body(body, inputs); });
   RangeCall::Hooks hooks;
@@ -117,23 +115,15 @@ void Analyzer::apply_rule(NodeId id, const Node& node, Operands operands) {
   call.set_hooks(std::move(hooks));
   node.op->range(call);
   for (Site& site : call.sites()) {
-    const ValueId value = site.operand >= 0 ? node.inputs[static_cast<std::size_t>(site.operand)] : node.outputs.front();
+    const ValueId value =
+        site.operand >= 0 ? node.inputs[static_cast<std::size_t>(site.operand)] : node.outputs.front();
     record(id, value, site);
   }
-  store_outputs(id, node, call);
+  store_outputs(id, node, call, kept, flags);
 }
 
-void Analyzer::store_outputs(NodeId id, const Node& node, RangeCall& call) {
-  bool nan = false;
-  bool infinite = false;
-  const auto note_flags = [&](ValueId value) {
-    if (!value.valid()) return;
-    const Range hull = get(value).hull();
-    nan |= hull.nan;
-    infinite |= hull.pinf || hull.ninf;
-  };
-  std::ranges::for_each(node.inputs, note_flags);
-  std::ranges::for_each(node.captures, note_flags);
+void Analyzer::store_outputs(NodeId id, const Node& node, RangeCall& call, const Operands& operands,
+                             const Flags& flags) {
   // What a body made was judged inside it.
   const bool has_bodies = !bodies_of(node.attrs).empty();
   const Taint taint = taint_of(node);
@@ -144,14 +134,26 @@ void Analyzer::store_outputs(NodeId id, const Node& node, RangeCall& call) {
     if (!call.given()[i] && probing_ == 0) {
       result_.notes.push_back({describe(graph_, node), "nothing is known of output " + std::to_string(i)});
     }
+    if (i == 0 && !range.identity.valid()) range.identity = same_computation(node);
     if (range.dtype == DType::undefined) range.dtype = types_[out].dtype;
-    if (!has_bodies) check_result(id, node, i, range, infinite, nan);
+    if (!has_bodies) check_result(id, node, i, range, flags, made_besides(node, operands, i, range, flags));
     const int overflow = taints_[out.at()].overflow;
     store(out, std::move(range));
     taints_[out.at()].overflow = overflow;
     set_taint(out, taint);
     if (!call.given()[i]) taints_[out.at()].unmodelled = id;
   }
+}
+
+// The value of an earlier elementwise node that computed the same from the same: exporters write x - mean twice.
+ValueId Analyzer::same_computation(const Node& node) {
+  if (!node.op->elementwise || node.op->random || node.outputs.size() != 1 || !node.attrs.empty()) return {};
+  std::string key(node.op_type);
+  for (const ValueId input : node.inputs) {
+    if (!input.valid() || !result_.ranges[input.at()].identity.valid()) return {};
+    key += ' ' + std::to_string(result_.ranges[input.at()].identity.index);
+  }
+  return computed_.try_emplace(std::move(key), node.outputs.front()).first->second;
 }
 
 Taint Analyzer::taint_of(const Node& node) const {

@@ -89,7 +89,8 @@ ConstantPtr stated_constant(const Node& node) {
     if (constant != nullptr) return *constant;
   }
   const Attr* one = node.attrs.find("value_float");
-  if (one != nullptr && std::holds_alternative<float>(*one)) return make_constant(Tensor::scalar(std::get<float>(*one)));
+  if (one != nullptr && std::holds_alternative<float>(*one))
+    return make_constant(Tensor::scalar(std::get<float>(*one)));
   const Attr* many = node.attrs.find("value_floats");
   if (many != nullptr && std::holds_alternative<std::vector<float>>(*many)) {
     const auto& values = std::get<std::vector<float>>(*many);

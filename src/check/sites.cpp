@@ -90,14 +90,68 @@ void Analyzer::check_operands(NodeId id, const Node& node, Operands& operands, s
   }
 }
 
-void Analyzer::check_result(NodeId id, const Node& node, std::size_t output, AbsTensor& result, bool operands_infinite,
-                            bool operands_nan) {
+Flags Analyzer::flags_of_operands(const Node& node) {
+  Flags flags;
+  const auto look_at = [&](ValueId value) {
+    if (!value.valid()) return;
+    const Range hull = get(value).hull();
+    flags.nan |= hull.nan;
+    flags.infinite |= hull.pinf || hull.ninf;
+  };
+  std::ranges::for_each(node.inputs, look_at);
+  std::ranges::for_each(node.captures, look_at);
+  return flags;
+}
+
+// The result when no operand is NaN, nor infinite unless `infinities`.
+Range Analyzer::result_without(const Node& node, const Operands& operands, std::size_t output, bool infinities) {
+  std::vector<AbsTensor> cleared;
+  cleared.reserve(operands.size());
+  Operands ordinary = operands;
+  for (RangeCall::Operand& operand : ordinary) {
+    if (operand.range == nullptr) continue;
+    const Range hull = operand.range->hull();
+    if (!hull.nan && (infinities || (!hull.pinf && !hull.ninf))) continue;
+    AbsTensor copy = *operand.range;
+    copy.exact.reset();
+    for (Range& cell : copy.cells) {
+      cell.nan = false;
+      cell.pinf = cell.pinf && infinities;
+      cell.ninf = cell.ninf && infinities;
+    }
+    cleared.push_back(std::move(copy));
+    operand = {.range = &cleared.back(), .type = operand.type, .constant = nullptr, .value = nullptr};
+  }
+  static const Type kUnknown;
+  std::vector<const Type*> out_types;
+  for (const ValueId out : node.outputs) out_types.push_back(out.valid() ? &types_[out] : &kUnknown);
+  RangeCall call(graph_, node, std::move(ordinary), std::move(out_types), options_.ranges, symbols_, nullptr);
+  node.op->range(call);
+  return call.given()[output] ? call.outs()[output].hull() : Range{};
+}
+
+// An infinity among the operands must not hide an overflow of the finite ones, nor a NaN that two infinities make.
+Flags Analyzer::made_besides(const Node& node, const Operands& operands, std::size_t output, const AbsTensor& result,
+                             const Flags& explained) {
+  Flags made;
+  if (!is_float(result.dtype) || node.op->range == nullptr || !bodies_of(node.attrs).empty()) return made;
+  const Range hull = result.hull();
+  if (explained.infinite && (hull.pinf || hull.ninf)) {
+    const Range finite = result_without(node, operands, output, false);
+    made.infinite = finite.pinf || finite.ninf;
+  }
+  if (explained.nan && hull.nan) made.nan = result_without(node, operands, output, true).nan;
+  return made;
+}
+
+void Analyzer::check_result(NodeId id, const Node& node, std::size_t output, AbsTensor& result, const Flags& operands,
+                            const Flags& made) {
   if (!is_float(result.dtype)) return;
   if (options_.ranges.flush_subnormals) flush_subnormals(result);
   const OpDef& op = *node.op;
   const Range hull = result.hull();
-  const bool overflow = (hull.pinf || hull.ninf) && !operands_infinite;
-  const bool invalid = hull.nan && !operands_nan;
+  const bool overflow = (hull.pinf || hull.ninf) && (!operands.infinite || made.infinite);
+  const bool invalid = hull.nan && (!operands.nan || made.nan);
   const ValueId value = node.outputs[output];
   const auto all_cells = [&](auto&& bad) { return std::ranges::all_of(result.cells, bad); };
   if (overflow || (!op.overflow.empty() && output == 0)) {
@@ -111,20 +165,24 @@ void Analyzer::check_result(NodeId id, const Node& node, std::size_t output, Abs
                               .certain = certain});
     if (overflow && probing_ == 0) taints_[value.at()].overflow = index;
   }
-  if (invalid || (!op.invalid.empty() && output == 0)) {
-    const bool certain = invalid && all_cells([](const Range& cell) { return !cell.has_finite() && cell.nan; });
+  // NaN that only follows from infinities made on the way is the overflow's.
+  const bool separate = invalid && !overflow;
+  if (separate || (!op.invalid.empty() && output == 0)) {
+    const bool certain = separate && all_cells([](const Range& cell) { return !cell.has_finite() && cell.nan; });
     record(id, value,
            {.rule = op.invalid.empty() ? kInvalid : op.invalid,
             .operand = -1,
             .seen = hull,
-            .possible = invalid,
+            .possible = separate,
             .certain = certain});
   }
-  if (!overflow && !invalid) return;
+  const bool assume_finite = overflow && !operands.infinite;
+  const bool assume_number = invalid && !operands.nan;
+  if (!assume_finite && !assume_number) return;
   result.exact.reset();
   for (Range& cell : result.cells) {
-    if (overflow) cell.pinf = cell.ninf = false;
-    if (invalid) cell.nan = false;
+    if (assume_finite) cell.pinf = cell.ninf = false;
+    if (assume_number) cell.nan = false;
     if (cell.is_empty()) cell = any_finite(result.dtype);  // it always fails: assume nothing of the way on
   }
 }
@@ -132,10 +190,15 @@ void Analyzer::check_result(NodeId id, const Node& node, std::size_t output, Abs
 // One finding per node, rule and operand, joined over iterations; its index.
 int Analyzer::record(NodeId id, ValueId value, const Site& site) {
   if (probing_ > 0) return -1;
-  const auto [found, added] = sites_.try_emplace({id, site.rule, site.operand}, static_cast<int>(result_.findings.size()));
+  const auto [found, added] =
+      sites_.try_emplace({id, site.rule, site.operand}, static_cast<int>(result_.findings.size()));
   if (added) {
-    result_.findings.push_back(
-        {.node = id, .value = value, .rule = site.rule, .operand = site.operand, .certain = site.certain, .seen = site.seen});
+    result_.findings.push_back({.node = id,
+                                .value = value,
+                                .rule = site.rule,
+                                .operand = site.operand,
+                                .certain = site.certain,
+                                .seen = site.seen});
   }
   Finding& finding = result_.findings[static_cast<std::size_t>(found->second)];
   finding.seen = join(finding.seen, site.seen);

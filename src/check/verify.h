@@ -21,12 +21,13 @@ struct VerifyOptions {
 };
 
 struct VerifyReport {
-  int runs = 0;                      // ended, on inputs inside the premises
-  int failed = 0;                    // of these, stopped by the reference with an error
-  std::string first_failure = {};    // why
-  std::size_t tensors = 0;           // compared with their ranges
-  std::size_t elements = 0;          // in these
-  std::size_t skipped = 0;           // tensors after a failure that a finding had predicted
+  int runs = 0;                        // ended, on inputs inside the premises
+  int failed = 0;                      // of these, stopped by the reference with an error
+  std::string first_failure = {};      // why
+  std::size_t tensors = 0;             // compared with their ranges
+  std::size_t elements = 0;            // in these
+  std::size_t vacuous = 0;             // tensors of which nothing was claimed
+  std::size_t skipped = 0;             // tensors after a failure that a finding had predicted
   std::vector<Note> unsupported = {};  // ops that the reference cannot run
 };
 
@@ -36,8 +37,8 @@ struct Drawn {
   std::unordered_map<ValueId, Datum> weights = {};
 };
 
-// Draws number 0, 1, 2 are plain, all lower ends, all upper ends; the others mix ordinary and special values. Sizes that
-// are not known are small numbers, the same for the same symbol. Throws Error naming an input of unknown rank.
+// Draws number 0, 1, 2 are plain, all lower ends, all upper ends; the others mix ordinary and special values. Sizes
+// that are not known are small numbers, the same for the same symbol. Throws Error naming an input of unknown rank.
 Drawn draw_inside(const Graph& graph, const Types& types, const Premises& premises, Rng& rng, int number);
 
 // One run. Adds to the report; throws Error naming node, value, index and range when something leaves its range.

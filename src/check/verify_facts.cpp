@@ -93,14 +93,13 @@ bool holds_reduced(const Fact& fact, const Tensor& tensor, const Tensor& source)
       return a >= b * (1 - fact.slack) - tiny - 1e-12 * b || b > max_finite(tensor.dtype());
     });
   }
-  if (fact.kind == Kind::mean_of) {
-    const std::vector<double> sums = reduced(source, fact.axes, 0, add_plain);
-    const std::vector<double> sizes = reduced(source, fact.axes, 0, add_size);
-    if (sums.size() != values.size()) return true;
-    for (std::size_t i = 0; i < sums.size(); ++i) {
-      const double error = (terms + 8) * unit * sizes[i] / terms + terms * min_subnormal(tensor.dtype());
-      if (std::abs(values[i] - sums[i] / terms) > 2 * error) return false;
-    }
+  if (fact.kind != Kind::mean_of && fact.kind != Kind::sum_of) return true;
+  const double divisor = fact.kind == Kind::mean_of ? terms : 1;
+  const std::vector<double> sums = reduced(source, fact.axes, 0, add_plain);
+  const std::vector<double> sizes = reduced(source, fact.axes, 0, add_size);
+  for (std::size_t i = 0; i < sums.size() && sums.size() == values.size(); ++i) {
+    const double error = (terms + 8) * unit * sizes[i] / divisor + terms * min_subnormal(tensor.dtype());
+    if (std::abs(values[i] - sums[i] / divisor) > 2 * error) return false;
   }
   return true;
 }
@@ -109,7 +108,7 @@ bool holds_in_rows(const Fact& fact, const Tensor& tensor) {
   if (tensor.empty()) return true;
   if (fact.kind == Kind::row_max) {
     return std::ranges::all_of(reduced(tensor, fact.axes, -kInf, larger),
-                               [&](double x) { return fact.range.contains(x); });
+                               [&](double x) { return std::isnan(x) || fact.range.contains(x); });
   }
   const std::vector<double> sums = reduced(tensor, fact.axes, 0, [](double a, double b) { return a + b; });
   const auto good = [&](double sum) {
@@ -127,8 +126,16 @@ bool holds(const Fact& fact, const Tensor& tensor, const Tensor* source) {
     case Kind::at_most: return holds_elementwise(tensor, *source, [](double a, double b) { return a <= b; });
     case Kind::at_least_abs:
       return holds_elementwise(tensor, *source,
-                               [&](double a, double b) { return a >= std::abs(b) * (1 - fact.slack); });
+                               [&, scale = fact.range.is_point() ? fact.range.lo : 1.0](double a, double b) {
+                                 return a >= std::abs(b) * scale * (1 - fact.slack);
+                               });
+    case Kind::at_most_inverse:
+      return holds_elementwise(tensor, *source, [&](double a, double b) {
+        return std::isinf(a) || std::isinf(b) || std::abs(a) * std::abs(b) <= fact.range.hi;
+      });
+    case Kind::max_operand: return holds_elementwise(tensor, *source, [](double a, double b) { return a >= b; });
     case Kind::square_of:
+      if (fact.total != 0) return true;  // the square of a mean
       return holds_elementwise(tensor, *source,
                                [&](double a, double b) { return a == round_to(tensor.dtype(), b * b); });
     default: return holds_reduced(fact, tensor, *source);
@@ -141,8 +148,11 @@ std::string_view kind_name(Kind kind) {
     case Kind::at_least: return "at least another value";
     case Kind::at_most: return "at most another value";
     case Kind::at_least_abs: return "at least the size of another value";
+    case Kind::at_most_inverse: return "bounded by the inverse of another value";
     case Kind::square_sum_of: return "at least a sum of squares";
     case Kind::mean_of: return "the mean of another value";
+    case Kind::sum_of: return "the sum of another value";
+    case Kind::max_operand: return "a maximum with another value";
     case Kind::square_of: return "the square of another value";
     case Kind::row_max: return "bounded in every row's maximum";
     case Kind::row_sum: return "bounded in every row's sum";

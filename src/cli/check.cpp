@@ -64,22 +64,19 @@ bool wants_colour() {
   return ::isatty(STDOUT_FILENO) == 1 && (no_colour == nullptr || *no_colour == '\0');
 }
 
-void write(const CheckResult& result, const Stream& stream) {
-  if (!stream.file.empty()) {
-    write_file_atomically(stream.file, stream.format->write(result));
-    return;
-  }
-  CheckResult shown = result;
-  shown.colour = wants_colour();
-  shown.errors_apart = true;
-  const std::string text = stream.format->write(shown);
-  std::fwrite(text.data(), 1, text.size(), stdout);
+void write(CheckResult& result, const Stream& stream) {
+  const bool shown = stream.file.empty();
+  result.colour = shown && wants_colour();
+  result.errors_apart = shown;
+  const std::string text = stream.format->write(result);
+  if (shown) std::fwrite(text.data(), 1, text.size(), stdout);
+  else write_file_atomically(stream.file, text);
 }
 
 int check(Options& options) {
   const std::vector<Stream> streams = streams_of(options);
   load_config(options.settings);
-  const CheckResult result = check_models(options.models, options.settings);
+  CheckResult result = check_models(options.models, options.settings);
   int code = exit_code(result);
   for (const Stream& stream : streams) {
     try {

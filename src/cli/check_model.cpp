@@ -8,6 +8,7 @@
 
 #include "check/constants.h"
 #include "check/convert.h"
+#include "check/keep_search.h"
 #include "check/verify.h"
 #include "formats/model_format.h"
 #include "report/collect.h"
@@ -23,27 +24,52 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 void append(std::vector<Note>& to, const std::vector<Note>& from) { to.insert(to.end(), from.begin(), from.end()); }
 
 // The findings speak of the file's nodes and values because a conversion keeps their ids.
-Graph convert_model(ModelAnalysis& model, const CheckPlan& plan, NodeSet& kept) {
+void convert_model(ModelAnalysis& model, const CheckPlan& plan, NodeSet& kept) {
   Conversion conversion = convert_floats(model.graph, model.types, plan.target);
-  model.types = infer_types(conversion.graph, plan.bindings);
+  Types types = infer_types(conversion.graph, plan.bindings);
   append(model.notes, conversion.notes);
   kept = std::move(conversion.kept);
-  return std::exchange(model.graph, std::move(conversion.graph));
+  model.original = std::exchange(model.graph, std::move(conversion.graph));
+  model.original_types = std::exchange(model.types, std::move(types));
 }
 
 void analyze_typed(ModelAnalysis& model, const CheckPlan& plan) {
   NodeSet kept;
-  Graph original;
   const bool converted = plan.target != DType::undefined;
-  if (converted) original = convert_model(model, plan, kept);
+  if (converted) convert_model(model, plan, kept);
   append(model.notes, model.types.notes);
   model.premises = premises(model.graph, model.types, plan.contract, plan.options.ranges.max_cells);
   append(model.notes, model.premises.notes);
   model.analysis = analyze(model.graph, model.types, model.premises, plan.options);
   std::vector<Finding>& findings = model.analysis.findings;
   const ConstantChecks checks = {.target = plan.target, .kept = &kept, .analysis = &model.analysis};
-  std::ranges::move(constant_findings(converted ? original : model.graph, checks), std::back_inserter(findings));
+  std::ranges::move(constant_findings(converted ? model.original : model.graph, checks), std::back_inserter(findings));
   std::ranges::move(input_findings(model.premises), std::back_inserter(findings));
+}
+
+// Nodes as converters want them: by name.
+std::vector<std::string> names_of(const Graph& graph, const NodeSet& nodes) {
+  std::vector<std::string> names;
+  for (const NodeId id : nodes) {
+    const Node& node = graph.node(id);
+    const bool unnamed = node.name.empty() && !node.outputs.empty() && node.outputs.front().valid();
+    names.push_back(unnamed ? graph.value(node.outputs.front()).name : node.name);
+  }
+  return names;
+}
+
+BlockList block_list_of(const ModelAnalysis& model, const CheckPlan& plan) {
+  const KeepOptions options = {.check = plan.options,
+                               .time_limit = plan.options.time_limit > 0 ? plan.options.time_limit : 10};
+  const KeepResult found =
+      find_kept_nodes(model.original, model.original_types, plan.bindings, plan.contract, plan.target, options);
+  BlockList list = {.present = true, .proved = found.proved, .nodes = names_of(model.original, found.keep)};
+  list.note = found.proved ? std::to_string(found.runs) + " analyses" : found.why;
+  if (found.proved && found.minimal) list.note += ", no node of the list can be left out";
+  if (found.excused > 0) {
+    list.note += "; " + std::to_string(found.excused) + " findings of the model as it is are not caused by the format";
+  }
+  return list;
 }
 
 std::string verified_text(const VerifyReport& verified) {
@@ -65,6 +91,7 @@ void fill_report(Report& report, const std::string& path, const CheckPlan& plan)
   report.check_seconds = model.check_seconds;
   report.notes = model.notes;
   collect(report, {model.graph, model.types, model.analysis, model.premises.assumptions}, plan.selection);
+  if (plan.target != DType::undefined && !report.alarms.empty()) report.block_list = block_list_of(model, plan);
   if (plan.verify == 0) return;
   const VerifyOptions options = {.runs = static_cast<int>(plan.verify), .seed = plan.seed};
   try {

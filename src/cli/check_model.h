@@ -28,6 +28,8 @@ CheckPlan plan_of(const CheckSettings& settings);
 struct ModelAnalysis {
   Graph graph = {};
   Types types = {};
+  Graph original = {};  // as read, when it was converted
+  Types original_types = {};
   Premises premises = {};
   Analysis analysis = {};
   std::vector<Note> notes = {};  // of reading, typing and assuming

@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <csignal>
 #include <cstdio>
+#include <ctime>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -17,16 +18,23 @@ namespace finity {
 namespace {
 
 volatile std::sig_atomic_t interrupt_wanted = 0;
+volatile std::sig_atomic_t interrupt_second = 0;
 
-extern "C" void on_interrupt(int /*signal*/) { interrupt_wanted = 1; }
+// The first Ctrl-C asks to stop, one that comes a while later insists. (Wrappers often send it twice at once.)
+extern "C" void on_interrupt(int /*signal*/) {
+  timespec now = {};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  const auto second = static_cast<std::sig_atomic_t>(now.tv_sec);
+  if (interrupt_wanted == 0) interrupt_second = second;
+  else if (second - interrupt_second > 1) ::_exit(2);
+  interrupt_wanted = 1;
+}
 
-// The first Ctrl-C is for us, the second one ends the process as usual.
 class InterruptGuard {
  public:
   InterruptGuard() {
     struct sigaction action = {};
     action.sa_handler = on_interrupt;
-    action.sa_flags = static_cast<int>(SA_RESETHAND);
     ::sigaction(SIGINT, &action, &before_);
   }
   InterruptGuard(const InterruptGuard&) = delete;

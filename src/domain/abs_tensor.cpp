@@ -27,7 +27,7 @@ double AbsTensor::least_count(std::uint32_t axes) const {
   if (!ranked) return 0;
   double count = 1;
   for (std::size_t axis = 0; axis < rank() && axis < 32; ++axis) {
-    if ((axes >> axis & 1U) != 0) count *= static_cast<double>(std::max<std::int64_t>(sizes[axis], 0));
+    if ((axes >> axis & 1U) != 0) count *= static_cast<double>(sizes[axis] < 0 ? 1 : sizes[axis]);
   }
   return count;
 }
@@ -44,7 +44,7 @@ double AbsTensor::most_count(std::uint32_t axes) const {
       count *= static_cast<double>(sizes[axis]);
     }
   }
-  return unknown && count > 0 ? kManyElements : std::min(count, kManyElements);
+  return unknown ? count * kManyElements : count;
 }
 
 std::vector<std::size_t> cell_place(const AbsTensor& x, std::size_t cell) {

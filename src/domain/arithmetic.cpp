@@ -26,7 +26,8 @@ Range corners(DType dtype, double a, double b, double c, double d) {
 double least_magnitude(const Range& x, DType dtype) {
   if (x.lo > 0) return x.lo;
   if (x.hi < 0) return -x.hi;
-  return x.nonzero ? min_subnormal(dtype) : 0;
+  if (!x.nonzero) return 0;
+  return x.integer ? 1 : min_subnormal(dtype);
 }
 
 // Quotients by divisors of one sign, [lo, hi] not containing zero.
@@ -39,7 +40,7 @@ Range divide_by_sign(DType dtype, const Range& a, double lo, double hi) {
 
 Range finite_quotients(DType dtype, const Range& a, const Range& b) {
   Range result;
-  const double smallest = min_subnormal(dtype);
+  const double smallest = b.integer ? 1 : min_subnormal(dtype);
   if (b.hi > 0) result = join(result, divide_by_sign(dtype, a, std::max(b.lo, smallest), b.hi));
   if (b.lo < 0) result = join(result, divide_by_sign(dtype, a, b.lo, std::min(b.hi, -smallest)));
   return result;
@@ -76,8 +77,8 @@ Range multiply(DType dtype, const Range& a, const Range& b) {
     result.integer |= a.integer && b.integer && result.has_finite();
     const double a_least = least_magnitude(a, dtype);
     const double b_least = least_magnitude(b, dtype);
-    result.nonzero = result.lo <= 0 && result.hi >= 0 && a_least > 0 && b_least > 0 &&
-                     (a_least >= 1 || b_least >= 1) && is_float(dtype);
+    result.nonzero = result.lo <= 0 && result.hi >= 0 && a_least > 0 && b_least > 0 && (a_least >= 1 || b_least >= 1) &&
+                     is_float(dtype);
   }
   const auto times_infinity = [&](const Range& x, const Range& y) {
     if (!has_infinity(x)) return;

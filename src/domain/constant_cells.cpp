@@ -1,5 +1,6 @@
 // Ranges of known elements: one pass over weights, and grids that follow the data.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -29,19 +30,57 @@ struct Extremes {
 };
 
 template <class Key>
+void look_at(Extremes<Key>& extremes, Key bits) {
+  const Key key = ordered(bits);
+  extremes.low = std::min(extremes.low, key);
+  extremes.high = std::max(extremes.high, key);
+  extremes.zero = extremes.zero || (bits & std::numeric_limits<Key>::max()) == 0;
+}
+
+// Several independent lanes, so that the compiler can use vector registers.
+template <class Key>
 Extremes<Key> scan(const std::byte* bytes, std::size_t count) {
+  constexpr std::size_t kLanes = 64 / sizeof(Key);
+  std::array<Key, kLanes> low;
+  std::array<Key, kLanes> high;
+  std::array<Key, kLanes> small;  // smallest absolute value's bits: 0 for zero
+  low.fill(std::numeric_limits<Key>::max());
+  high.fill(std::numeric_limits<Key>::min());
+  small.fill(std::numeric_limits<Key>::max());
+  std::size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    std::array<Key, kLanes> bits;
+    std::memcpy(bits.data(), bytes + i * sizeof(Key), sizeof bits);
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      const Key key = ordered(bits[lane]);
+      const Key absolute = static_cast<Key>(bits[lane] & std::numeric_limits<Key>::max());
+      low[lane] = key < low[lane] ? key : low[lane];
+      high[lane] = key > high[lane] ? key : high[lane];
+      small[lane] = absolute < small[lane] ? absolute : small[lane];
+    }
+  }
   Extremes<Key> result;
-  Key nonzero = 1;
-  for (std::size_t i = 0; i < count; ++i) {
+  for (; i < count; ++i) {
     Key bits = 0;
     std::memcpy(&bits, bytes + i * sizeof(Key), sizeof(Key));
-    const Key key = ordered(bits);
-    result.low = std::min(result.low, key);
-    result.high = std::max(result.high, key);
-    nonzero &= static_cast<Key>((bits & std::numeric_limits<Key>::max()) != 0);
+    look_at(result, bits);
   }
-  result.zero = nonzero == 0;
+  result.low = std::min(result.low, *std::min_element(low.begin(), low.end()));
+  result.high = std::max(result.high, *std::max_element(high.begin(), high.end()));
+  result.zero = result.zero || *std::min_element(small.begin(), small.end()) == 0;
   return result;
+}
+
+// Is the finite float with these bits an integer? Its mantissa has `mantissa` bits.
+template <class Key>
+bool is_integer(Key bits, Key infinity, int mantissa) {
+  const Key absolute = static_cast<Key>(bits & std::numeric_limits<Key>::max());
+  if (absolute == 0) return true;
+  const int bias = static_cast<int>(infinity >> mantissa) / 2;
+  const int exponent = static_cast<int>(absolute >> mantissa) - bias;
+  if (exponent < 0) return false;
+  if (exponent >= mantissa) return true;
+  return (absolute & ((Key{1} << (mantissa - exponent)) - 1)) == 0;
 }
 
 // Element by element, for what the fast pass cannot say.
@@ -69,7 +108,7 @@ Range careful_range(std::size_t begin, std::size_t end, Decode decode) {
 }
 
 template <class Key, class Decode>
-Range float_range(const std::byte* bytes, std::size_t count, Key infinity, Decode decode) {
+Range float_range(const std::byte* bytes, std::size_t count, Key infinity, int mantissa, Decode decode) {
   const auto bits_at = [&](std::size_t i) {
     Key bits = 0;
     std::memcpy(&bits, bytes + i * sizeof(Key), sizeof(Key));
@@ -84,7 +123,7 @@ Range float_range(const std::byte* bytes, std::size_t count, Key infinity, Decod
   range.hi = decode(ordered(found.high)) + 0.0;
   range.nonzero = !found.zero && range.lo <= 0 && range.hi >= 0;
   range.integer = true;
-  for (std::size_t i = 0; i < count && range.integer; ++i) range.integer = value_at(i) == std::floor(value_at(i));
+  for (std::size_t i = 0; i < count && range.integer; ++i) range.integer = is_integer(bits_at(i), infinity, mantissa);
   return range;
 }
 
@@ -119,15 +158,17 @@ Range range_of_part(const Tensor& tensor, std::size_t begin, std::size_t end) {
   const std::byte* bytes = tensor.bytes().data() + begin * static_cast<std::size_t>(info(dtype).memory_bytes);
   switch (dtype) {
     case DType::float32:
-      return float_range<std::int32_t>(
-          bytes, count, 0x7f800000, [](std::int32_t bits) { return static_cast<double>(std::bit_cast<float>(bits)); });
+      return float_range<std::int32_t>(bytes, count, 0x7f800000, 23, [](std::int32_t bits) {
+        return static_cast<double>(std::bit_cast<float>(bits));
+      });
     case DType::float64:
-      return float_range<std::int64_t>(bytes, count, 0x7ff0000000000000,
+      return float_range<std::int64_t>(bytes, count, 0x7ff0000000000000, 52,
                                        [](std::int64_t bits) { return std::bit_cast<double>(bits); });
     case DType::float16:
     case DType::bfloat16:
       return float_range<std::int16_t>(
           bytes, count, dtype == DType::float16 ? std::int16_t{0x7c00} : std::int16_t{0x7f80},
+          dtype == DType::float16 ? 10 : 7,
           [dtype](std::int16_t bits) { return decode_float(dtype, static_cast<std::uint16_t>(bits)); });
     default: break;
   }

@@ -152,7 +152,9 @@ Bounds evaluate(const Form& form, const Symbols& symbols) {
     if (!s.has_finite()) return {};
     sum.add(form.terms[i].factor * s.lo, form.terms[i].factor * s.hi);
   }
-  const double slack = form.error + (form.terms.empty() ? 0 : 1e-15 * (sum.magnitude + form.error)) +
+  // One plain term is added to nothing: no rounding happens here.
+  const bool plain = form.terms.size() == 1 && std::abs(form.terms.front().factor) == 1 && form.constant == 0;
+  const double slack = form.error + (form.terms.empty() || plain ? 0 : 1e-15 * (sum.magnitude + form.error)) +
                        (form.error > 0 ? 1e-15 * form.error : 0);
   Bounds bounds{.lo = sum.lo - slack, .hi = sum.hi + slack};
   if (std::isnan(bounds.lo) || std::isnan(bounds.hi)) return {};

@@ -52,14 +52,14 @@ bool speaks_of_rows(const Fact& fact) { return fact.kind == Fact::Kind::row_max 
 bool compares(const Fact& fact) {
   using Kind = Fact::Kind;
   return fact.kind == Kind::max_of || fact.kind == Kind::at_least || fact.kind == Kind::at_most ||
-         fact.kind == Kind::at_least_abs;
+         fact.kind == Kind::at_least_abs || fact.kind == Kind::at_most_inverse;
 }
 
 // Facts whose `axes` are reduced axes of the source.
 bool reduces(const Fact& fact) {
   using Kind = Fact::Kind;
   return compares(fact) || fact.kind == Kind::square_sum_of || fact.kind == Kind::mean_of ||
-         fact.kind == Kind::mean_square_of || fact.kind == Kind::sum_of;
+         fact.kind == Kind::mean_square_of || fact.kind == Kind::mean_square_at_least || fact.kind == Kind::sum_of;
 }
 
 // Where each axis of the shorter shape lies in the longer one that has `axes` besides.
@@ -240,6 +240,10 @@ AbsTensor broadcasted(const AbsTensor& x, const Dims& sizes, Symbols& symbols) {
   AbsTensor result = empty_grid(x.dtype, std::move(full), std::move(cuts));
   result.cells = x.cells;
   set_forms(result, moved_forms(x, "", symbols));
+  // Repeating does not change what is compared with what, as long as axes stay in place.
+  for (const Fact& fact : x.facts) {
+    if (more == 0 && fact.aligned && compares(fact)) result.facts.push_back(fact);
+  }
   return result;
 }
 

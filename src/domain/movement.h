@@ -23,8 +23,20 @@ AbsTensor concatenated(std::span<const AbsTensor* const> parts, std::size_t axis
 // Axes of size 1 inserted at / removed from these (final resp. original) positions.
 AbsTensor unsqueezed(const AbsTensor& x, std::span<const std::size_t> axes, Symbols& symbols);
 AbsTensor squeezed(const AbsTensor& x, std::span<const std::size_t> axes, Symbols& symbols);
+// The elements at these positions (0 <= index < size, which is known) of an axis. `text` describes a long list exactly
+// ("": it cannot).
+AbsTensor gathered(const AbsTensor& x, std::size_t axis, std::span<const std::int64_t> indices, const std::string& text,
+                   std::size_t max_cells, Symbols& symbols);
+// An axis replaced by axes of these sizes, each element any element of the old axis, as `movement` says exactly ("": it
+// cannot).
+AbsTensor looked_up(const AbsTensor& x, std::size_t axis, const Dims& sizes, const std::string& movement,
+                    Symbols& symbols);
 // Row-major reshape to `sizes`. Cuts survive where axes correspond (also merged or split around a leading block axis).
 AbsTensor reshaped(const AbsTensor& x, const Dims& sizes, Symbols& symbols);
+// The same where sizes may be unknown but equal: dimensions with the same symbol correspond.
+AbsTensor reshaped(const AbsTensor& x, const Shape& from, const Shape& to, Symbols& symbols);
+// One axis seen as several, row-major, whatever the sizes of the others.
+AbsTensor split_axis(const AbsTensor& x, std::size_t axis, const Dims& sizes, Symbols& symbols);
 // numpy broadcasting to `sizes`; grids and forms survive.
 AbsTensor broadcasted(const AbsTensor& x, const Dims& sizes, Symbols& symbols);
 // Every element of the result is some element of x: one cell with the hull.

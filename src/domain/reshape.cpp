@@ -20,11 +20,20 @@ struct Group {
 
 constexpr std::int64_t kTooMany = std::int64_t{1} << 62;
 
+// Sizes as keys: a size, -1 for an unknown one, or a smaller number for a symbol. Equal keys but -1 are equal sizes.
+std::int64_t key_of(std::int64_t size, const Dim& dim) {
+  if (size >= 0) return size;
+  if (dim.known()) return dim.size;
+  return dim.symbol.valid() ? -2 - std::int64_t{dim.symbol.index} : -1;
+}
+std::int64_t size_of(std::int64_t key) { return std::max<std::int64_t>(key, -1); }
+
 // Takes axes from both sides until the products agree; false when a size is unknown or there are no more.
 template <class NextA, class NextB>
 bool grow(NextA next_a, NextB next_b) {
   std::int64_t a = next_a();
   std::int64_t b = next_b();
+  if (a < -1 && a == b) return true;
   while (a > 0 && b > 0 && a != b) {
     std::int64_t& product = a < b ? a : b;
     const std::int64_t size = a < b ? next_a() : next_b();
@@ -306,7 +315,8 @@ std::string unit_axes_step(const LongAxes& from, const LongAxes& to, std::size_t
 // x without its axes of size 1. The cells are the same; forms still speak of all axes.
 AbsTensor narrowed(const AbsTensor& x, const LongAxes& axes) {
   AbsTensor result = x;
-  result.sizes = axes.sizes;
+  result.sizes.clear();
+  for (const std::int64_t key : axes.sizes) result.sizes.push_back(size_of(key));
   result.facts = {};
   if (x.cuts.empty()) return result;
   result.cuts.clear();
@@ -332,18 +342,21 @@ struct FormMove {
   }
 };
 
-AbsTensor reshaped_by_groups(const AbsTensor& x, const Dims& sizes, Symbols& symbols) {
-  const LongAxes from = long_axes(x.sizes);
-  const LongAxes to = long_axes(sizes);
+AbsTensor reshaped_by_groups(const AbsTensor& x, const Dims& from_keys, const Dims& to_keys, Symbols& symbols) {
+  const LongAxes from = long_axes(from_keys);
+  const LongAxes to = long_axes(to_keys);
+  Dims sizes;
+  for (const std::int64_t key : to_keys) sizes.push_back(size_of(key));
   const std::vector<Group> groups = groups_of(from.sizes, to.sizes);
   const Plan plan = plan_of(narrowed(x, from), groups, to.sizes);
   std::vector<Cuts> cuts(sizes.size());
   for (std::size_t i = 0; i < to.axes.size(); ++i) cuts[to.axes[i]] = plan.cuts[i];
-  Dims full = sizes;
   for (const Group& group : groups) {
-    if (one_to_one(group)) full[to.axes[group.to_first]] = std::max(to.sizes[group.to_first], from.sizes[group.first]);
+    if (!one_to_one(group)) continue;
+    std::int64_t& size = sizes[to.axes[group.to_first]];
+    size = std::max(size, size_of(from.sizes[group.first]));
   }
-  AbsTensor result = empty_grid(x.dtype, std::move(full), std::move(cuts));
+  AbsTensor result = empty_grid(x.dtype, sizes, std::move(cuts));
   const bool units = std::ranges::all_of(groups, one_to_one);
   const FormMove move{units, units ? unit_axes_step(from, to, x.rank(), sizes.size()) : "", from, x.rank()};
   std::vector<Form> forms(result.cells.size());
@@ -393,12 +406,47 @@ std::uint32_t fact_axes(const Facts& facts) {
 
 }  // namespace
 
+namespace {
+
+AbsTensor reshaped_by_keys(const AbsTensor& x, const Dims& from, const Dims& to, Symbols& symbols) {
+  if (from == to && std::ranges::count(from, -1) <= 1) return x;
+  if (const auto axes = inserted_axes(from, to, fact_axes(x.facts))) return unsqueezed(x, *axes, symbols);
+  if (const auto axes = inserted_axes(to, from, fact_axes(x.facts))) return squeezed(x, *axes, symbols);
+  return reshaped_by_groups(x, from, to, symbols);
+}
+
+}  // namespace
+
 AbsTensor reshaped(const AbsTensor& x, const Dims& sizes, Symbols& symbols) {
   if (!x.ranked || some_zero(x.sizes) || some_zero(sizes)) return uniform(x.dtype, sizes, x.hull());
-  if (x.sizes == sizes && std::ranges::count(sizes, -1) <= 1) return x;
-  if (const auto axes = inserted_axes(x.sizes, sizes, fact_axes(x.facts))) return unsqueezed(x, *axes, symbols);
-  if (const auto axes = inserted_axes(sizes, x.sizes, fact_axes(x.facts))) return squeezed(x, *axes, symbols);
-  return reshaped_by_groups(x, sizes, symbols);
+  return reshaped_by_keys(x, x.sizes, sizes, symbols);
+}
+
+AbsTensor reshaped(const AbsTensor& x, const Shape& from, const Shape& to, Symbols& symbols) {
+  Dims to_keys;
+  Dims sizes;
+  for (const Dim& dim : to) {
+    to_keys.push_back(key_of(-1, dim));
+    sizes.push_back(size_of(to_keys.back()));
+  }
+  if (!x.ranked || some_zero(x.sizes) || some_zero(sizes)) return uniform(x.dtype, sizes, x.hull());
+  Dims from_keys = x.sizes;
+  for (std::size_t i = 0; i < from.size() && from.size() == x.rank(); ++i) from_keys[i] = key_of(x.sizes[i], from[i]);
+  return reshaped_by_keys(x, from_keys, to_keys, symbols);
+}
+
+AbsTensor split_axis(const AbsTensor& x, std::size_t axis, const Dims& sizes, Symbols& symbols) {
+  // Every other axis corresponds to itself: symbols that no one else uses say so.
+  Shape from;
+  for (std::size_t i = 0; i < x.rank(); ++i) {
+    from.push_back(x.sizes[i] >= 0 ? Dim::of(x.sizes[i]) : Dim{.size = -1, .symbol = {static_cast<std::int32_t>(i)}});
+  }
+  Shape to = from;
+  to.erase(to.begin() + static_cast<std::ptrdiff_t>(axis));
+  Shape inner;
+  for (const std::int64_t size : sizes) inner.push_back(size >= 0 ? Dim::of(size) : Dim{});
+  to.insert(to.begin() + static_cast<std::ptrdiff_t>(axis), inner.begin(), inner.end());
+  return reshaped(x, from, to, symbols);
 }
 
 }  // namespace finity

@@ -5,6 +5,7 @@
 #include "ops/accumulate.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
+#include "ops/movement_rules.h"
 
 namespace finity {
 
@@ -78,6 +79,12 @@ void infer_arg(InferCall& call) {
   if (!call.ranked(0)) return;
   const std::size_t axis = normalize_axis(call.integer("axis"), call.rank(0));
   call.set_shape(0, without_axis(call.shape(0), axis, call.integer("keepdims") != 0, Dim::of(1)));
+}
+
+void range_arg(RangeCall& call) {
+  const AbsTensor& x = call.in(0);
+  const std::int64_t size = x.ranked ? size_along(x, normalize_axis(call.integer("axis"), x.rank())) : -1;
+  call.out(0, positions_below(size));
 }
 
 // ---- TopK ------------------------------------------------------------------
@@ -166,6 +173,27 @@ void infer_top_k(InferCall& call) {
   call.set_shape(1, std::move(shape));
 }
 
+// The values are elements of the axis; the single largest one is its maximum.
+void range_top_k(RangeCall& call) {
+  const AbsTensor& x = call.in(0);
+  if (!x.ranked) {
+    call.out(0, x.hull());
+    if (call.has_output(1)) call.out(1, positions_below(-1));
+    return;
+  }
+  const std::size_t axis = normalize_axis(call.integer("axis"), x.rank());
+  const Type& type = call.out_type(0);
+  const std::int64_t k = type.ranked && type.shape.size() == x.rank() ? type.shape[axis].size : -1;
+  AbsTensor values = selected(x, axis, k, "", call.symbols());
+  const bool finite = !x.hull().nan && is_float(x.dtype);
+  if (k == 1 && call.integer("largest") != 0 && finite && axis < 32) {
+    values.facts.push_back(
+        {.kind = Fact::Kind::max_of, .source = x.identity, .axes = std::uint32_t{1} << axis, .aligned = true});
+  }
+  settle(call, 0, std::move(values));
+  if (call.has_output(1)) call.out(1, positions_below(size_along(x, axis)));
+}
+
 // ---- CumSum, CumProd -------------------------------------------------------
 
 struct Plus {
@@ -225,6 +253,59 @@ void infer_running(InferCall& call) {
   if (call.ranked(0) && axis && axis->size() == 1) normalize_axis(axis->front(), call.rank(0));
 }
 
+// Each result is the sum of 1 to n elements (or 0 to n - 1), in any order of adding.
+Range running_sum(const RangeCall& call, const Range& each, double least, double most) {
+  if (each.is_point() && each.lo == 0) return each;
+  Range result;
+  for (const DType accumulator : call.accumulators(call.out_dtype(0))) {
+    result = join(result, sum_of(call.out_dtype(0), accumulator, each, least, most));
+  }
+  return result;
+}
+
+// Factors of size at most 1 never make a product larger; others are multiplied out while there are few.
+Range running_product(const RangeCall& call, const Range& each, double least, double most) {
+  constexpr double kFew = 64;
+  const DType dtype = call.out_dtype(0);
+  if (each.is_empty()) return least < 1 ? point(1) : Range{};
+  if (each.has_finite() && each.magnitude() <= 1 && !each.pinf && !each.ninf) {
+    Range result = from_bounds(dtype, each.lo < 0 ? -1 : 0, least < 1 || each.lo < 0 ? 1 : each.hi);
+    result.nan = each.nan;
+    return join(result, least < 1 ? point(1) : each);
+  }
+  if (!(most <= kFew)) return top(dtype);
+  Range result;
+  for (const DType accumulator : call.accumulators(dtype)) {
+    Range product = point(1);
+    for (int factors = 0; factors <= static_cast<int>(most); ++factors) {
+      if (factors > 0) product = factors == 1 ? each : multiply(accumulator, product, each);
+      if (factors < least) continue;
+      Range rounded = from_bounds(dtype, product.lo, product.hi);
+      rounded.nan |= product.nan;
+      rounded.pinf |= product.pinf;
+      rounded.ninf |= product.ninf;
+      result = join(result, rounded);
+    }
+  }
+  return result;
+}
+
+template <Range (*Running)(const RangeCall&, const Range&, double, double)>
+void range_running(RangeCall& call) {
+  const AbsTensor& x = call.in(0);
+  const auto axis = call.ints(1);
+  const bool exclusive = call.integer("exclusive") != 0;
+  const bool known = x.ranked && axis && axis->size() == 1;
+  const std::size_t at = known ? normalize_axis(axis->front(), x.rank()) : 0;
+  const std::int64_t size = known ? size_along(x, at) : -1;
+  const double most = size < 0 ? kManyElements : static_cast<double>(size);
+  const auto run = [&](const Range& cell) {
+    return Running(call, cell, exclusive ? 0 : 1, exclusive ? std::max(most - 1, 0.0) : most);
+  };
+  if (!known) return call.out(0, run(x.hull()));
+  settle(call, 0, map_cells(selected(x, at, size, "", call.symbols()), x.dtype, run));
+}
+
 constexpr std::string_view kArg = "(data: T) -> (reduced: int64) where T: number";
 constexpr std::string_view kArgAttrs = "axis: int = 0; keepdims: int = 1; select_last_index: int = 0";
 constexpr std::string_view kArgFreedom = "a NaN counts as the extreme: the first one (or last one) is chosen";
@@ -240,7 +321,8 @@ const OpDef kOps[] = {
      .tf = "ArgMax",
      .freedom = kArgFreedom,
      .infer = infer_arg,
-     .eval = eval_arg<ByLargest>},
+     .eval = eval_arg<ByLargest>,
+     .range = range_arg},
     {.name = "ArgMin",
      .summary = "position of the smallest element along an axis",
      .signature = kArg,
@@ -248,7 +330,8 @@ const OpDef kOps[] = {
      .tf = "ArgMin",
      .freedom = kArgFreedom,
      .infer = infer_arg,
-     .eval = eval_arg<BySmallest>},
+     .eval = eval_arg<BySmallest>,
+     .range = range_arg},
     {.name = "TopK",
      .summary = "the k largest or smallest elements along an axis, and their positions",
      .signature = "(X: T, K?: int64) -> (Values: T, Indices: int64) where T: number",
@@ -256,7 +339,8 @@ const OpDef kOps[] = {
      .tf = "TopKV2",
      .freedom = "always sorted; NaN ranks above every number",
      .infer = infer_top_k,
-     .eval = eval_top_k},
+     .eval = eval_top_k,
+     .range = range_top_k},
     {.name = "CumSum",
      .since = 11,
      .summary = "running sum along an axis",
@@ -267,7 +351,9 @@ const OpDef kOps[] = {
          "adds in order, carried in float32 (float64 for float64, wrapping 64 bits for integers); each output is "
          "rounded, the carried sum is not",
      .infer = infer_running,
-     .eval = eval_running<Plus>},
+     .eval = eval_running<Plus>,
+     .range = range_running<running_sum>,
+     .overflow = "FN205"},
     {.name = "CumProd",
      .since = 26,
      .summary = "running product along an axis",
@@ -277,7 +363,9 @@ const OpDef kOps[] = {
      .freedom = "multiplies in order, carried in float32 (float64 for float64, wrapping 64 bits for integers); each "
                 "output is rounded, the carried product is not",
      .infer = infer_running,
-     .eval = eval_running<Times>},
+     .eval = eval_running<Times>,
+     .range = range_running<running_product>,
+     .overflow = "FN205"},
 };
 
 }  // namespace

@@ -33,15 +33,19 @@ std::optional<double> constant_of(const AbsTensor& x) {
 
 // The result has the operand's shape, so facts about rows and elements carry over.
 bool keeps_shape(const RangeCall& call, const AbsTensor& x) {
-  return call.out_type(0).ranked && x.ranked && x.sizes.size() == call.out_type(0).shape.size() &&
-         x.sizes == sizes_of(call.out_type(0)) &&
-         std::ranges::none_of(x.sizes, [](std::int64_t size) { return size < 0; });
+  const Type& out = call.out_type(0);
+  const auto same = [&](const Type& type) {
+    return type.ranked && type.shape.size() == out.shape.size() &&
+           std::ranges::equal(type.shape, out.shape, [](const Dim& a, const Dim& b) { return surely_equal(a, b); });
+  };
+  if (!out.ranked || !x.ranked) return false;
+  return (&x == &call.in(0) && same(call.in_type(0))) || (&x == &call.in(1) && same(call.in_type(1)));
 }
 
 // ---- facts of sums -----------------------------------------------------------
 
 // x + y keeps "at least" facts of x when y cannot be negative.
-void carry_lower_facts(const AbsTensor& x, const AbsTensor& y, AbsTensor& result) {
+void carry_lower_facts(const RangeCall& call, const AbsTensor& x, const AbsTensor& y, AbsTensor& result) {
   if (!y.hull().nonnegative() || y.hull().pinf) return;
   for (const Fact& fact : x.facts) {
     using Kind = Fact::Kind;
@@ -50,8 +54,24 @@ void carry_lower_facts(const AbsTensor& x, const AbsTensor& y, AbsTensor& result
       weaker.kind = Kind::at_least;
       result.facts.push_back(weaker);
     }
-    if (fact.kind == Kind::at_least || fact.kind == Kind::at_least_abs || fact.kind == Kind::square_sum_of) {
-      result.facts.push_back(fact);
+    if (fact.kind == Kind::at_least || fact.kind == Kind::at_least_abs) result.facts.push_back(fact);
+    if (fact.kind == Kind::mean_square_of && fact.slack >= 1 && y.hull().lo > 0) {
+      // `slack` was the number of elements.
+      Fact raised = fact;
+      raised.kind = Kind::mean_square_at_least;
+      raised.total = static_cast<int>(fact.slack);
+      raised.slack = 0;
+      for (const DType accumulator : call.accumulators(x.dtype)) {
+        raised.slack = std::max(raised.slack, summation_error(accumulator, fact.slack + 4));
+      }
+      raised.slack += 8 * unit_roundoff(x.dtype);
+      raised.range = point(y.hull().lo);
+      result.facts.push_back(raised);
+    }
+    if (fact.kind == Kind::square_sum_of) {
+      Fact raised = fact;
+      if (y.hull().lo > 0) raised.range = point(y.hull().lo);  // see root_facts
+      result.facts.push_back(raised);
     }
   }
 }
@@ -107,9 +127,9 @@ void use_order(const AbsTensor& a, const AbsTensor& b, AbsTensor& result) {
   if (above) cap_below(result, 0);
 }
 
-void set_max_facts(const RangeCall& call, const AbsTensor& a, const AbsTensor& b, AbsTensor& result) {
+void set_max_facts(const AbsTensor& a, const AbsTensor& b, AbsTensor& result) {
   const Fact* max = related(b, Fact::Kind::max_of, a);
-  if (max != nullptr && keeps_shape(call, a) && !b.hull().pinf && !b.hull().ninf) {
+  if (max != nullptr && !b.hull().pinf && !b.hull().ninf) {
     result.facts.push_back({.kind = Fact::Kind::row_max, .axes = max->axes, .range = point(0)});
   }
   for (const Fact& fact : b.facts) {
@@ -128,9 +148,9 @@ void set_max_facts(const RangeCall& call, const AbsTensor& a, const AbsTensor& b
 void use_variance(const RangeCall& call, const AbsTensor& a, const AbsTensor& b, AbsTensor& result) {
   const Fact* mean_square = find_fact(a.facts, Fact::Kind::mean_square_of);
   const Fact* squared = find_fact(b.facts, Fact::Kind::square_of);
-  if (mean_square == nullptr || squared == nullptr || squared->slack <= 0) return;
-  // square_of with `slack` set: the square of the mean of `source`, see range_square.
-  if (squared->total != 1 || squared->axes != mean_square->axes || squared->source != mean_square->source) return;
+  if (mean_square == nullptr || squared == nullptr) return;
+  // The square of a mean says which mean in `total`, see range_square.
+  if (squared->total != mean_square->source.index + 1 || squared->axes != mean_square->axes) return;
   const DType dtype = call.out_dtype(0);
   const double terms = std::max(mean_square->slack, squared->slack);
   double relative = 0;
@@ -155,8 +175,8 @@ void range_add(RangeCall& call) {
   }
   AbsTensor result = affine_sum(call, a, b, false);
   use_one_of_max(a, b, call.out_dtype(0), result);
-  carry_lower_facts(a, b, result);
-  carry_lower_facts(b, a, result);
+  carry_lower_facts(call, a, b, result);
+  carry_lower_facts(call, b, a, result);
   carry_row_max(call, a, b, false, result);
   carry_row_max(call, b, a, false, result);
   call.out(0, std::move(result));
@@ -170,7 +190,7 @@ void range_subtract(RangeCall& call) {
   }
   AbsTensor result = affine_sum(call, a, b, true);
   use_order(a, b, result);
-  set_max_facts(call, a, b, result);
+  set_max_facts(a, b, result);
   if (find_fact(result.facts, Fact::Kind::row_max) == nullptr) carry_row_max(call, a, b, true, result);
   use_variance(call, a, b, result);
   call.out(0, std::move(result));
@@ -185,13 +205,23 @@ void range_square(RangeCall& call) {
   AbsTensor result = map_cells(x, dtype, [&](const Range& cell) { return square(dtype, cell); });
   Fact fact{.kind = Fact::Kind::square_of, .source = x.identity};
   if (const Fact* mean = find_fact(x.facts, Fact::Kind::mean_of)) {
-    fact.source = mean->source;  // of a mean: `slack` holds its number of terms, total marks it
+    // The square of a mean: over which axes of which value, of how many elements.
     fact.axes = mean->axes;
-    fact.slack = std::max(mean->slack, 1.0);
-    fact.total = 1;
+    fact.slack = mean->slack;
+    fact.total = mean->source.index + 1;
   }
   result.facts.push_back(fact);
   call.out(0, std::move(result));
+}
+
+// x times something that shrinks as x grows: x * rsqrt(mean(x^2) + eps).
+void use_inverse(RangeCall& call, const AbsTensor& x, const AbsTensor& inverse) {
+  const Fact* fact = related(inverse, Fact::Kind::at_most_inverse, x);
+  if (fact == nullptr || !x.hull().is_finite() || !call.has_output(0)) return;
+  const DType dtype = call.out_dtype(0);
+  const double limit = from_bounds(dtype, 0, fact->range.hi * (1 + 4 * unit_roundoff(dtype))).hi;
+  cap_above(call.outs()[0], limit);
+  cap_below(call.outs()[0], -limit);
 }
 
 // Multiplying by a positive constant keeps the order of elements.
@@ -213,6 +243,8 @@ void range_multiply(RangeCall& call) {
   if (relatable(call) && same_elements(a, b)) return range_square(call);
   range_binary(call, [](const Range& x, const Range& y, DType dtype) { return multiply(dtype, x, y); });
   if (!relatable(call)) return;
+  use_inverse(call, a, b);
+  use_inverse(call, b, a);
   const std::optional<double> left = constant_of(a);
   const std::optional<double> right = constant_of(b);
   if (!left && !right) return;
@@ -239,10 +271,11 @@ void range_divide(RangeCall& call) {
   if (positive && finite && a.hull().lo >= 0 && covered) cap_above(result, 1);
   if (const Fact* norm = related(b, Kind::at_least_abs, a);
       norm != nullptr && positive && finite && norm->slack < 0.5) {
-    const double limit = next_up(dtype, 1 / (1 - norm->slack));
+    const double limit = from_bounds(dtype, 0, quotient_limit(*norm, dtype)).hi;
     cap_above(result, limit);
     cap_below(result, -limit);
   }
+  inverse_facts(b, a.hull().magnitude(), result);
   if (const Fact* sum = related(b, Kind::sum_of, a);
       sum != nullptr && positive && finite && a.hull().lo >= 0 && keeps_shape(call, a)) {
     const double count = a.most_count(sum->axes);
@@ -391,6 +424,11 @@ void range_power(RangeCall& call) {
     result.nan = a.nan || b.nan || a.pinf || a.ninf || b.pinf || b.ninf;
     return result;
   });
+  if (exponent == -0.5 && call.has_output(0)) {
+    AbsTensor root = uniform(dtype, {}, increasing(dtype, x.hull(), std::sqrt, 1));
+    root_facts(x, root);
+    inverse_facts(root, 1, call.outs()[0]);
+  }
 }
 
 void range_shift(RangeCall& call) {

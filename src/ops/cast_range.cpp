@@ -118,7 +118,7 @@ bool is_exact(const Range& x, DType from, DType to) {
 bool is_number(DType dtype) { return is_float(dtype) || is_int(dtype); }
 
 Facts cast_facts(const AbsTensor& x, DType to, const std::function<Range(const Range&)>& f) {
-  if (!is_number(x.dtype) || !is_number(to) || to == DType::float8e8m0) return {};
+  if (!(is_number(x.dtype) || x.dtype == DType::boolean) || !is_number(to) || to == DType::float8e8m0) return {};
   Facts facts = mapped_facts(x.facts, Monotone::increasing, f);
   const auto exact = [&](const Range& cell) { return is_exact(cell, x.dtype, to); };
   if (!std::ranges::all_of(x.cells, exact)) return facts;
@@ -158,8 +158,18 @@ void range_cast(RangeCall& call, DType to, const CastOptions& options) {
   if (is_float(from) && is_int(to)) check_integer_target(call, x, to);
   const auto of_range = [&](const Range& cell) { return cast_range(cell, from, to, options); };
   AbsTensor result = map_cells(x, to, of_range);
-  result.facts = cast_facts(x, to, of_range);
   result.forms = cast_forms(call, x, result);
+  const auto exact = [&](const Range& cell) { return is_exact(cell, from, to); };
+  if (is_float(from) && is_float(to) && std::ranges::all_of(x.cells, exact)) {
+    // Widening changes no element: whatever is known of the operand is known of the result.
+    result.facts = x.facts;
+    call.same(0, 0);
+    if (!call.has_output(0)) return;
+    result.identity = call.outs()[0].identity;
+    call.outs()[0] = std::move(result);
+    return;
+  }
+  result.facts = cast_facts(x, to, of_range);
   call.out(0, std::move(result));
 }
 

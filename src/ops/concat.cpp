@@ -4,8 +4,11 @@
 #include <optional>
 
 #include "base/error.h"
+#include "domain/symbol_moves.h"
 #include "ops/families.h"
 #include "ops/move.h"
+#include "ops/movement_rules.h"
+#include "ops/range_rules.h"
 #include "ops/rules.h"
 #include "ops/shape_values.h"
 
@@ -98,6 +101,20 @@ void eval_concat(EvalCall& call) {
   call.out(0, std::move(result));
 }
 
+void range_concat(RangeCall& call) {
+  if (call.input_count() == 1) return call.same(0, 0);
+  const Type& type = call.out_type(0);
+  std::vector<const AbsTensor*> parts;
+  for (std::size_t i = 0; i < call.input_count(); ++i) parts.push_back(&call.in(i));
+  if (!type.ranked) {
+    Range all;
+    for (const AbsTensor* part : parts) all = join(all, part->hull());
+    return call.out(0, all);
+  }
+  const std::size_t axis = normalize_axis(concat_axis(call), type.shape.size());
+  settle(call, 0, concatenated(parts, axis, sizes_of(type), call.max_cells(), &call.symbols()));
+}
+
 // ---- Split -----------------------------------------------------------------
 
 // Equal parts; from opset 18 on the last ones may be smaller.
@@ -181,6 +198,41 @@ void eval_split(EvalCall& call) {
   }
 }
 
+// Sizes of the parts, -1 where unknown.
+std::vector<std::int64_t> known_part_sizes(RangeCall& call, std::int64_t size) {
+  std::optional<Entries> wanted;
+  if (given(call, "split", 1)) {
+    if (const auto numbers = known_numbers(call, "split", 1)) wanted = entries_of(*numbers);
+  }
+  std::vector<std::int64_t> result;
+  for (const Dim& dim : part_sizes(call, {.size = size}, wanted)) result.push_back(dim.size);
+  return result;
+}
+
+void range_split(RangeCall& call) {
+  const AbsTensor& x = call.in(0);
+  if (!x.ranked) {
+    for (std::size_t i = 0; i < call.output_count(); ++i) call.out(i, x.hull());
+    return;
+  }
+  const std::size_t axis = normalize_axis(call.integer("axis"), x.rank());
+  if (call.output_count() == 1) return call.same(0, 0);
+  const std::vector<std::int64_t> sizes = known_part_sizes(call, x.sizes[axis]);
+  std::int64_t start = 0;  // -1: not known any more
+  for (std::size_t i = 0; i < call.output_count(); ++i) {
+    if (start >= 0 && sizes[i] >= 0) {
+      settle(call, i, sliced(x, axis, start, sizes[i], call.symbols()));
+      start += sizes[i];
+      continue;
+    }
+    start = -1;
+    // Equal parts of an unknown size: which part it is says all.
+    const bool equal = !given(call, "split", 1);
+    const std::string text = "part" + std::to_string(i) + "/" + std::to_string(call.output_count());
+    settle(call, i, selected(x, axis, sizes[i], equal ? select_step(x.rank() - axis, text) : "", call.symbols()));
+  }
+}
+
 const OpDef kOps[] = {
     {.name = "Concat",
      .summary = "tensors one after another along an axis",
@@ -188,14 +240,16 @@ const OpDef kOps[] = {
      .attrs = "axis: int",
      .tf = "ConcatV2",
      .infer = infer_concat,
-     .eval = eval_concat},
+     .eval = eval_concat,
+     .range = range_concat},
     {.name = "Split",
      .summary = "parts along an axis, of equal or given sizes",
      .signature = "(input: T, split?: int64 | float) -> (outputs...: T) where T: any",
      .attrs = "axis: int = 0; split: ints; num_outputs: int",
      .tf = "SplitV",
      .infer = infer_split,
-     .eval = eval_split},
+     .eval = eval_split,
+     .range = range_split},
 };
 
 }  // namespace

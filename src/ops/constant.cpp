@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "ops/families.h"
 #include "ops/move.h"
+#include "ops/movement_rules.h"
 #include "ops/rules.h"
 #include "ops/shape_values.h"
 
@@ -69,6 +70,15 @@ void eval_constant(EvalCall& call) {
   }
 }
 
+// Large ones only: the engine folds the others.
+void range_constant(RangeCall& call) {
+  const ConstantPtr constant = tensor_attribute(call);
+  if (constant && !constant->missing().empty()) return call.out(0, any_finite(call.out_dtype(0)));
+  std::optional<Tensor> tensor = constant ? std::optional(constant->load()) : literal(call);
+  if (!tensor) throw Error("has no value");
+  settle(call, 0, from_tensor(std::make_shared<const Tensor>(std::move(*tensor)), call.max_cells()));
+}
+
 // ---- ConstantOfShape, ConstantFill -----------------------------------------
 
 Tensor repeated(const Tensor& value, const Dims& dims) {
@@ -97,6 +107,13 @@ void eval_constant_of_shape(EvalCall& call) {
   const Tensor value = constant ? loaded(*constant) : floats({1}, {0.0});
   if (value.size() != 1) throw Error("value must have one element");
   call.out(0, repeated(value, sizes_of(filled_shape(entries_of(numbers(call, {}, 0))))));
+}
+
+void range_constant_of_shape(RangeCall& call) {
+  const ConstantPtr constant = call.constant("value");
+  if (!constant) return call.out(0, point(0));
+  if (!constant->missing().empty()) return call.out(0, any_finite(call.out_dtype(0)));
+  call.out(0, range_of(constant->load()));
 }
 
 DType fill_dtype(const Call& call) {
@@ -136,6 +153,10 @@ void eval_constant_fill(EvalCall& call) {
   call.out(0, repeated(value, sizes_of(filled_shape(with_extra_axes(call, entries_of(sizes))))));
 }
 
+void range_constant_fill(RangeCall& call) {
+  call.out(0, range_of(from_elements<double>(fill_dtype(call), {}, std::vector{call.real("value")})));
+}
+
 const OpDef kOps[] = {
     {.name = "Constant",
      .summary = "a tensor given in the model",
@@ -144,7 +165,8 @@ const OpDef kOps[] = {
               "value_ints: ints; value_string: string; value_strings: strings",
      .tf = "Const",
      .infer = infer_constant,
-     .eval = eval_constant},
+     .eval = eval_constant,
+     .range = range_constant},
     {.name = "ConstantOfShape",
      .since = 9,
      .summary = "one value in the given shape, float32 zero by default",
@@ -152,14 +174,16 @@ const OpDef kOps[] = {
      .attrs = "value: tensor",
      .tf = "Fill",
      .infer = infer_constant_of_shape,
-     .eval = eval_constant_of_shape},
+     .eval = eval_constant_of_shape,
+     .range = range_constant_of_shape},
     {.name = "ConstantFill",
      .until = 8,
      .summary = "one value in the given shape, an experimental op of early releases",
      .signature = "(input?: any) -> (output: any)",
      .attrs = "value: float = 0.0; dtype: int = 1; shape: ints; extra_shape: ints; input_as_shape: int = 0",
      .infer = infer_constant_fill,
-     .eval = eval_constant_fill},
+     .eval = eval_constant_fill,
+     .range = range_constant_fill},
 };
 
 }  // namespace

@@ -222,9 +222,10 @@ void range_scan(RangeCall& call) {
   const LoopResult result = run_loop(call, shape, initial, arguments);
   for (std::size_t i = 0; i < call.output_count(); ++i) {
     const bool state = i < shape.states;
-    Range range = state                                     ? either(initial[i].hull(), result.state[i].hull())
-                  : result.ran && i < result.outputs.size() ? result.outputs[i].hull()
-                                                            : Range{};
+    Range range;
+    if (state) range = result.state[i].hull();
+    else if (result.ran && i < result.outputs.size()) range = result.outputs[i].hull();
+    if (state && shape.least < 1) range = either(initial[i].hull(), range);
     // Opset 8 pads entries shorter than the longest with zeros.
     if (!state && first == 1) range = either(range, point(0));
     call.out(i, as_output(call, i, range));

@@ -3,8 +3,11 @@
 #include <optional>
 
 #include "base/error.h"
+#include "domain/symbol_moves.h"
 #include "ops/families.h"
 #include "ops/move.h"
+#include "ops/movement_rules.h"
+#include "ops/range_rules.h"
 #include "ops/rules.h"
 #include "ops/shape_values.h"
 
@@ -58,6 +61,42 @@ void eval_gather(EvalCall& call) {
   call.out(0, pick(data, offsets).reshaped(std::move(dims)));
 }
 
+// The part of an axis that indices in this range can reach, all of it when they may be outside.
+AbsTensor reachable(RangeCall& call, const AbsTensor& x, std::size_t axis, const Range& indices) {
+  const auto size = static_cast<double>(x.sizes[axis]);
+  const double shift = indices.hi < 0 ? size : 0;
+  const double lo = indices.lo + shift, hi = indices.hi + shift;
+  if (!(size > 0 && indices.is_finite() && lo >= 0 && hi < size)) return x;
+  return sliced(x, axis, static_cast<std::int64_t>(lo), static_cast<std::int64_t>(hi - lo) + 1, call.symbols());
+}
+
+// Indices known to the last: a choice of slices, then the axis in the shape of the indices.
+AbsTensor gathered_at(RangeCall& call, const AbsTensor& x, std::size_t axis, std::vector<std::int64_t> indices) {
+  for (std::int64_t& index : indices) index = checked_index(index, x.sizes[axis]);
+  const AbsTensor rows = gathered(x, axis, indices, elements_text(call, 1), call.max_cells(), call.symbols());
+  const Dims sizes = call.value(1)->dims();
+  return sizes.size() == 1 ? rows : split_axis(rows, axis, sizes, call.symbols());
+}
+
+// Indices that depend on the input: any slice, but the same ones for the same indices.
+AbsTensor gathered_somewhere(RangeCall& call, const AbsTensor& x, std::size_t axis) {
+  const AbsTensor& indices = call.in(1);
+  const std::string text = elements_text(call, 1);
+  const std::string from_end = std::to_string(x.rank() - axis);
+  const std::string step = text.empty() ? "" : "X" + from_end + ":" + std::to_string(indices.rank()) + ":" + text;
+  const bool cut = x.blocks(axis) > 1;
+  return looked_up(cut ? reachable(call, x, axis, indices.hull()) : x, axis, indices.sizes, cut ? "" : step,
+                   call.symbols());
+}
+
+void range_gather(RangeCall& call) {
+  const AbsTensor& x = call.in(0);
+  if (!x.ranked || !call.in(1).ranked) return call.out(0, x.hull());
+  const std::size_t axis = normalize_axis(call.integer("axis"), x.rank());
+  const auto known = x.sizes[axis] >= 0 ? call.ints(1) : std::nullopt;
+  settle(call, 0, known ? gathered_at(call, x, axis, *known) : gathered_somewhere(call, x, axis));
+}
+
 // ---- GatherElements --------------------------------------------------------
 
 void infer_gather_elements(InferCall& call) {
@@ -73,6 +112,22 @@ void infer_gather_elements(InferCall& call) {
 void eval_gather_elements(EvalCall& call) {
   call.out(0, gather_elements(call.in(0), call.in(1).dims(),
                               element_positions(call.in(0).dims(), call.in(1), call.integer("axis"))));
+}
+
+void range_gather_elements(RangeCall& call) {
+  const AbsTensor& x = call.in(0);
+  const AbsTensor& indices = call.in(1);
+  if (!x.ranked || !indices.ranked || x.rank() != indices.rank()) return call.out(0, x.hull());
+  const std::size_t axis = normalize_axis(call.integer("axis"), x.rank());
+  AbsTensor result = selected(reachable(call, x, axis, indices.hull()), axis, indices.sizes[axis], "", call.symbols());
+  // Along the other axes the first elements are taken, as many as there are indices.
+  for (std::size_t i = 0; i < x.rank(); ++i) {
+    if (i == axis || indices.sizes[i] == x.sizes[i]) continue;
+    const bool known = indices.sizes[i] >= 0 && indices.sizes[i] <= x.sizes[i];
+    if (known) result = sliced(result, i, 0, indices.sizes[i], call.symbols());
+    else result = selected(result, i, indices.sizes[i], "", call.symbols());
+  }
+  settle(call, 0, std::move(result));
 }
 
 // ---- GatherND --------------------------------------------------------------
@@ -113,6 +168,31 @@ void eval_gather_nd(EvalCall& call) {
   }
   if (element_count(dims) == 0) call.out(0, Tensor(data.dtype(), dims));
   else call.out(0, pick(data, {starts, ramp(inner, 1)}).reshaped(dims));
+}
+
+// Whatever the tuples are, the axes behind those they index stay as they are.
+void range_gather_nd(RangeCall& call) {
+  const AbsTensor& x = call.in(0);
+  const AbsTensor& indices = call.in(1);
+  const Type& type = call.out_type(0);
+  const bool known = x.ranked && type.ranked && indices.ranked && indices.rank() > 0 && indices.sizes.back() > 0;
+  const std::size_t gone = known ? batch_dims(call) + static_cast<std::size_t>(indices.sizes.back()) : 0;
+  if (!known || gone > x.rank() || !x.cut()) return call.out(0, x.hull());
+  AbsTensor joined = x;
+  for (std::size_t axis = 0; axis < gone; ++axis) joined = selected(joined, axis, 1, "", call.symbols());
+  const Dims sizes = sizes_of(type);
+  const std::size_t stay = x.rank() - gone;
+  if (stay > sizes.size()) return call.out(0, x.hull());
+  AbsTensor result = uniform(type, {});
+  result.cells = joined.cells;
+  if (joined.cut()) {
+    result.cuts.assign(sizes.size(), {});
+    std::copy_n(joined.cuts.begin() + static_cast<std::ptrdiff_t>(gone), stay,
+                result.cuts.end() - static_cast<std::ptrdiff_t>(stay));
+    std::copy_n(x.sizes.begin() + static_cast<std::ptrdiff_t>(gone), stay,
+                result.sizes.end() - static_cast<std::ptrdiff_t>(stay));
+  }
+  settle(call, 0, std::move(result));
 }
 
 // ---- OneHot ----------------------------------------------------------------
@@ -161,6 +241,28 @@ void eval_one_hot(EvalCall& call) {
   call.out(0, gather_elements(values, dims, positions));
 }
 
+// Rows of zeros with a single one: they sum to one when every index is inside.
+void one_hot_rows(RangeCall& call, AbsTensor& result) {
+  const Tensor* values = call.value(2);
+  const auto depth = call.value(1) != nullptr ? std::optional(depth_of(*call.value(1))) : std::nullopt;
+  if (values == nullptr || values->size() != 2 || !depth || !result.ranked || !is_float(result.dtype)) return;
+  if (element_as_double(*values, 0) != 0 || element_as_double(*values, 1) != 1) return;
+  const Range hot = call.hull(0);
+  const auto size = static_cast<double>(*depth);
+  const bool inside = hot.is_finite() && hot.integer && hot.hi < size && hot.lo >= (call.version() >= 11 ? -size : 0);
+  const std::size_t axis = normalize_axis(call.integer("axis"), result.rank());
+  if (axis >= 32) return;
+  const Range sums = whole_numbers(inside ? 1 : 0, 1);
+  result.facts.push_back({.kind = Fact::Kind::row_sum, .axes = std::uint32_t{1} << axis, .range = sums});
+  result.facts.push_back({.kind = Fact::Kind::row_max, .axes = std::uint32_t{1} << axis, .range = sums});
+}
+
+void range_one_hot(RangeCall& call) {
+  AbsTensor result = uniform(call.out_type(0), call.hull(2));
+  one_hot_rows(call, result);
+  settle(call, 0, std::move(result));
+}
+
 const OpDef kOps[] = {
     {.name = "Gather",
      .summary = "slices of one axis, by index",
@@ -168,14 +270,16 @@ const OpDef kOps[] = {
      .attrs = "axis: int = 0",
      .tf = "GatherV2",
      .infer = infer_gather,
-     .eval = eval_gather},
+     .eval = eval_gather,
+     .range = range_gather},
     {.name = "GatherElements",
      .since = 11,
      .summary = "for each index the element at its place, with `axis` replaced by the index",
      .signature = "(data: T, indices: int32 | int64) -> (output: T) where T: any",
      .attrs = "axis: int = 0",
      .infer = infer_gather_elements,
-     .eval = eval_gather_elements},
+     .eval = eval_gather_elements,
+     .range = range_gather_elements},
     {.name = "GatherND",
      .since = 11,
      .summary = "slices by index tuples",
@@ -183,7 +287,8 @@ const OpDef kOps[] = {
      .attrs = "batch_dims: int = 0",
      .tf = "GatherNd",
      .infer = infer_gather_nd,
-     .eval = eval_gather_nd},
+     .eval = eval_gather_nd,
+     .range = range_gather_nd},
     {.name = "OneHot",
      .since = 9,
      .summary = "values[1] where the new axis equals the index, values[0] elsewhere",
@@ -191,7 +296,8 @@ const OpDef kOps[] = {
      .attrs = "axis: int = -1",
      .tf = "OneHot",
      .infer = infer_one_hot,
-     .eval = eval_one_hot},
+     .eval = eval_one_hot,
+     .range = range_one_hot},
 };
 
 }  // namespace

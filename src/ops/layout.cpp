@@ -5,9 +5,12 @@
 #include <optional>
 
 #include "base/error.h"
+#include "domain/symbol_moves.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/move.h"
+#include "ops/movement_rules.h"
+#include "ops/range_rules.h"
 #include "ops/rules.h"
 #include "ops/shape_values.h"
 
@@ -141,6 +144,15 @@ void eval_reshape(EvalCall& call) {
   call.out(0, call.in(0).reshaped(sizes_of(shape)));
 }
 
+// Also of Flatten: the new shape is what inference says it is.
+void range_reshape(RangeCall& call) {
+  const AbsTensor& x = call.in(0);
+  const Type& type = call.out_type(0);
+  if (settle_unmoved(call)) return;
+  if (!x.ranked || !type.ranked) return call.out(0, x.hull());
+  settle(call, 0, reshaped(x, call.in_type(0).shape, type.shape, call.symbols()));
+}
+
 // ---- Flatten ---------------------------------------------------------------
 
 Shape flattened(const Shape& in, std::int64_t axis) {
@@ -221,6 +233,26 @@ void eval_unsqueeze(EvalCall& call) {
   call.out(0, call.in(0).reshaped(sizes_of(unsqueezed(shape_of(call.in(0)), numbers(call, "axes", 1)))));
 }
 
+std::vector<std::size_t> axes_of(const std::vector<std::int64_t>& axes, std::size_t rank) {
+  std::vector<std::size_t> result = normalize_axes(axes, rank);
+  std::ranges::sort(result);
+  return result;
+}
+
+void range_squeeze(RangeCall& call) {
+  const AbsTensor& x = call.in(0);
+  const auto axes = given(call, "axes", 1) ? known_numbers(call, "axes", 1) : std::nullopt;
+  if (!x.ranked || !axes) return range_reshape(call);
+  settle(call, 0, squeezed(x, axes_of(*axes, x.rank()), call.symbols()));
+}
+
+void range_unsqueeze(RangeCall& call) {
+  const AbsTensor& x = call.in(0);
+  const auto axes = known_numbers(call, "axes", 1);
+  if (!x.ranked || !axes) return range_reshape(call);
+  settle(call, 0, unsqueezed(x, axes_of(*axes, x.rank() + axes->size()), call.symbols()));
+}
+
 // ---- Transpose -------------------------------------------------------------
 
 std::vector<std::size_t> order_of(const Call& call, std::size_t rank) {
@@ -249,6 +281,14 @@ void infer_transpose(InferCall& call) {
 }
 
 void eval_transpose(EvalCall& call) { call.out(0, transposed(call.in(0), order_of(call, call.in(0).rank()))); }
+
+void range_transpose(RangeCall& call) {
+  const AbsTensor& x = call.in(0);
+  if (!x.ranked) return call.out(0, x.hull());
+  const std::vector<std::size_t> order = order_of(call, x.rank());
+  if (std::ranges::is_sorted(order)) return call.same(0, 0);
+  settle(call, 0, transposed(x, order, call.symbols()));
+}
 
 // ---- Identity --------------------------------------------------------------
 
@@ -284,6 +324,14 @@ void infer_expand(InferCall& call) {
 void eval_expand(EvalCall& call) {
   const Shape wanted = requested_shape(entries_of(numbers(call, {}, 1)));
   call.out(0, broadcast_to(call.in(0), broadcast(call.in(0).dims(), sizes_of(wanted))));
+}
+
+void range_expand(RangeCall& call) {
+  const AbsTensor& x = call.in(0);
+  const Type& type = call.out_type(0);
+  if (settle_unmoved(call)) return;
+  if (!x.ranked || !type.ranked) return call.out(0, x.hull());
+  settle(call, 0, broadcasted(x, sizes_of(type), call.symbols()));
 }
 
 // ---- Tile ------------------------------------------------------------------
@@ -337,6 +385,34 @@ void eval_tile(EvalCall& call) {
   call.out(0, pick(in, offsets));
 }
 
+// One axis repeated `count` times (-1: unknown).
+AbsTensor repeated_along(RangeCall& call, const AbsTensor& x, std::size_t axis, std::int64_t count) {
+  const std::int64_t size = x.sizes[axis];
+  if (count == 1) return x;
+  if (count < 0 || size < 0) return selected(x, axis, -1, "", call.symbols());
+  Dims sizes = x.sizes;
+  sizes[axis] = size * count;
+  if (size == 1) return broadcasted(x, sizes, call.symbols());
+  if (x.blocks(axis) == 1 || count > 64) {
+    const std::string step = select_step(x.rank() - axis, "mod" + std::to_string(size) + "," + std::to_string(count));
+    return selected(x, axis, sizes[axis], step, call.symbols());
+  }
+  const std::vector<const AbsTensor*> parts(static_cast<std::size_t>(count), &x);
+  return concatenated(parts, axis, sizes, call.max_cells(), &call.symbols());
+}
+
+void range_tile(RangeCall& call) {
+  const AbsTensor& x = call.in(0);
+  if (settle_unmoved(call)) return;
+  if (!x.ranked) return call.out(0, x.hull());
+  const auto known = call.has_input(2) ? std::nullopt : call.ints(1);
+  AbsTensor result = x;
+  for (std::size_t axis = 0; axis < x.rank(); ++axis) {
+    result = repeated_along(call, result, axis, known && known->size() == x.rank() ? (*known)[axis] : -1);
+  }
+  settle(call, 0, std::move(result));
+}
+
 const OpDef kOps[] = {
     {.name = "Reshape",
      .summary = "the same elements in another shape; 0 keeps a size, -1 takes what is left",
@@ -344,54 +420,62 @@ const OpDef kOps[] = {
      .attrs = "allowzero: int = 0; shape: ints; consumed_inputs: ints",
      .tf = "Reshape",
      .infer = infer_reshape,
-     .eval = eval_reshape},
+     .eval = eval_reshape,
+     .range = range_reshape},
     {.name = "Flatten",
      .summary = "a matrix: the axes before and from `axis` on become one each",
      .signature = "(input: T) -> (output: T) where T: any",
      .attrs = "axis: int = 1",
      .infer = infer_flatten,
-     .eval = eval_flatten},
+     .eval = eval_flatten,
+     .range = range_reshape},
     {.name = "Squeeze",
      .summary = "without the given axes of size 1, or without all of them",
      .signature = "(data: T, axes?: int64) -> (squeezed: T) where T: any",
      .attrs = "axes: ints",
      .tf = "Squeeze",
      .infer = infer_squeeze,
-     .eval = eval_squeeze},
+     .eval = eval_squeeze,
+     .range = range_squeeze},
     {.name = "Unsqueeze",
      .summary = "with new axes of size 1",
      .signature = "(data: T, axes?: int64) -> (expanded: T) where T: any",
      .attrs = "axes: ints",
      .tf = "ExpandDims",
      .infer = infer_unsqueeze,
-     .eval = eval_unsqueeze},
+     .eval = eval_unsqueeze,
+     .range = range_unsqueeze},
     {.name = "Transpose",
      .summary = "axes in another order, reversed by default",
      .signature = "(data: T) -> (transposed: T) where T: any",
      .attrs = "perm: ints",
      .tf = "Transpose",
      .infer = infer_transpose,
-     .eval = eval_transpose},
+     .eval = eval_transpose,
+     .range = range_transpose},
     {.name = "Identity",
      .summary = "its operand, a tensor, sequence or optional",
      .signature = "(input: value) -> (output: value)",
      .attrs = "consumed_inputs: ints",
      .tf = "Identity",
      .infer = infer_identity,
-     .eval = eval_identity},
+     .eval = eval_identity,
+     .range = range_same},
     {.name = "Expand",
      .since = 8,
      .summary = "broadcast together with a shape",
      .signature = "(input: T, shape: int64) -> (output: T) where T: any",
      .tf = "BroadcastTo",
      .infer = infer_expand,
-     .eval = eval_expand},
+     .eval = eval_expand,
+     .range = range_expand},
     {.name = "Tile",
      .summary = "repeated along each axis",
      .signature = "(input: T, repeats: int64 | float, axis?: int64 | float) -> (output: T) where T: any",
      .tf = "Tile",
      .infer = infer_tile,
-     .eval = eval_tile},
+     .eval = eval_tile,
+     .range = range_tile},
 };
 
 }  // namespace

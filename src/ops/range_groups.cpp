@@ -259,7 +259,7 @@ Range group_sum(DType dtype, DType carrier, const Group& group) {
   if (flags.finite) {
     const bool integers = all_integers(group);
     const bool exact = integers || group.most_count() == 1;
-    result = from_bounds(dtype, -above(down.bound, exact), above(up.bound, exact));
+    result = from_bounds(dtype, 0 - above(down.bound, exact), above(up.bound, exact));
     result.integer |= integers && result.has_finite();
   }
   return with_flags(result, flags, up.overflow, down.overflow);
@@ -299,7 +299,7 @@ Range group_mean(DType dtype, DType carrier, const Group& group) {
   // One element is its own mean.
   if (group.most_count() == 1) return group_sum(dtype, carrier, group);
   Range result;
-  if (flags.finite) result = from_bounds(dtype, -mean_end(carrier, group, false), mean_end(carrier, group, true));
+  if (flags.finite) result = from_bounds(dtype, 0 - mean_end(carrier, group, false), mean_end(carrier, group, true));
   // A number of elements that the format cannot hold is infinite, and the quotient zero.
   if (group.most_count() > max_finite(carrier)) result = join(result, point(0));
   return with_flags(result, flags, sum_end(carrier, group, true).overflow, sum_end(carrier, group, false).overflow);

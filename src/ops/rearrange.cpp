@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "ops/families.h"
 #include "ops/move.h"
+#include "ops/movement_rules.h"
+#include "ops/range_rules.h"
 #include "ops/rules.h"
 #include "ops/shape_values.h"
 
@@ -67,6 +69,35 @@ void eval_space_to_depth(EvalCall& call) {
   call.out(0, transposed(split, std::array<std::size_t, 6>{0, 3, 5, 1, 2, 4}).reshaped(dims));
 }
 
+bool known_sizes(const AbsTensor& x, const Type& type) {
+  return x.ranked && x.rank() == 4 && std::ranges::find(x.sizes, -1) == x.sizes.end() && type.dims();
+}
+
+void range_depth_to_space(RangeCall& call) {
+  const AbsTensor& x = call.in(0);
+  const std::int64_t b = block_size(call);
+  if (!known_sizes(x, call.out_type(0))) return call.out(0, x.hull());
+  const Dims dims = *call.out_type(0).dims();
+  const std::int64_t n = x.sizes[0], h = x.sizes[2], w = x.sizes[3];
+  const bool channel_first = call.text("mode") == "CRD";
+  const Dims split = channel_first ? Dims{n, dims[1], b, b, h, w} : Dims{n, b, b, dims[1], h, w};
+  const std::array<std::size_t, 6> order =
+      channel_first ? std::array<std::size_t, 6>{0, 1, 4, 2, 5, 3} : std::array<std::size_t, 6>{0, 3, 4, 1, 5, 2};
+  Symbols& symbols = call.symbols();
+  settle(call, 0, reshaped(transposed(reshaped(x, split, symbols), order, symbols), dims, symbols));
+}
+
+void range_space_to_depth(RangeCall& call) {
+  const AbsTensor& x = call.in(0);
+  const std::int64_t b = block_size(call);
+  if (!known_sizes(x, call.out_type(0))) return call.out(0, x.hull());
+  const Dims dims = *call.out_type(0).dims();
+  constexpr std::array<std::size_t, 6> kOrder = {0, 3, 5, 1, 2, 4};
+  Symbols& symbols = call.symbols();
+  const AbsTensor split = reshaped(x, {x.sizes[0], x.sizes[1], dims[2], b, dims[3], b}, symbols);
+  settle(call, 0, reshaped(transposed(split, kOrder, symbols), dims, symbols));
+}
+
 // ---- ReverseSequence -------------------------------------------------------
 
 void infer_reverse_sequence(InferCall& call) {
@@ -79,10 +110,10 @@ struct TimeBatch {
   std::size_t batch = 0;
 };
 
-TimeBatch time_batch(const Call& call, const Tensor& in) {
-  if (in.rank() < 2) throw Error("input has rank " + std::to_string(in.rank()) + ", expected at least 2");
-  const TimeBatch axes{.time = normalize_axis(call.integer("time_axis"), in.rank()),
-                       .batch = normalize_axis(call.integer("batch_axis"), in.rank())};
+TimeBatch time_batch(const Call& call, std::size_t rank) {
+  if (rank < 2) throw Error("input has rank " + std::to_string(rank) + ", expected at least 2");
+  const TimeBatch axes{.time = normalize_axis(call.integer("time_axis"), rank),
+                       .batch = normalize_axis(call.integer("batch_axis"), rank)};
   if (axes.time == axes.batch || axes.time > 1 || axes.batch > 1) {
     throw Error("time_axis and batch_axis must be 0 and 1 or 1 and 0");
   }
@@ -91,7 +122,7 @@ TimeBatch time_batch(const Call& call, const Tensor& in) {
 
 void eval_reverse_sequence(EvalCall& call) {
   const Tensor& in = call.in(0);
-  const TimeBatch axes = time_batch(call, in);
+  const TimeBatch axes = time_batch(call, in.rank());
   const std::vector<std::int64_t> lengths = elements<std::int64_t>(call.in(1));
   if (static_cast<std::int64_t>(lengths.size()) != in.dim(axes.batch)) {
     throw Error("sequence_lens has " + std::to_string(lengths.size()) + " elements for " +
@@ -111,6 +142,13 @@ void eval_reverse_sequence(EvalCall& call) {
     positions.push_back(static_cast<std::int64_t>(positions.size()) + (from - time) * strides[axes.time]);
   }
   call.out(0, gather_elements(in, in.dims(), positions));
+}
+
+void range_reverse_sequence(RangeCall& call) {
+  const AbsTensor& x = call.in(0);
+  if (!x.ranked) return call.out(0, x.hull());
+  const std::size_t time = time_batch(call, x.rank()).time;
+  settle(call, 0, selected(x, time, x.sizes[time], "", call.symbols()));
 }
 
 // ---- Trilu -----------------------------------------------------------------
@@ -136,6 +174,37 @@ void eval_trilu(EvalCall& call) {
   call.out(0, gather_elements(in, in.dims(), positions));
 }
 
+// What a block of the last two axes holds of the triangle.
+enum class Part { all, some, none };
+
+Part part_of_triangle(const AbsTensor& x, const std::vector<std::size_t>& place, std::int64_t k, bool upper) {
+  const std::size_t row = x.rank() - 2, column = x.rank() - 1;
+  if (x.sizes[row] < 0 || x.sizes[column] < 0) return Part::some;
+  const std::int64_t top = x.block_start(row, place[row]), left = x.block_start(column, place[column]);
+  const std::int64_t lowest = left - (top + x.block_length(row, place[row]) - 1);
+  const std::int64_t highest = left + x.block_length(column, place[column]) - 1 - top;
+  if (upper ? lowest >= k : highest <= k) return Part::all;
+  return (upper ? highest < k : lowest > k) ? Part::none : Part::some;
+}
+
+void range_trilu(RangeCall& call) {
+  const AbsTensor& x = call.in(0);
+  const auto k = call.has_input(1) ? call.ints(1) : std::vector<std::int64_t>{0};
+  if (!x.ranked || x.rank() < 2) return call.out(0, join(x.hull(), point(0)));
+  const bool upper = call.integer("upper") != 0;
+  AbsTensor result = map_cells(x, x.dtype, [](const Range& cell) { return cell; });
+  std::vector<Form> forms(x.cells.size());
+  for (std::size_t cell = 0; cell < x.cells.size(); ++cell) {
+    const bool known = k && k->size() == 1;
+    const Part part = known ? part_of_triangle(x, cell_place(x, cell), k->front(), upper) : Part::some;
+    if (part == Part::all) forms[cell] = cell_form(x, cell);
+    else if (part == Part::none) result.cells[cell] = point(0);
+    else result.cells[cell] = join(x.cells[cell], point(0));
+  }
+  if (std::ranges::any_of(forms, &Form::valid)) result.forms = std::move(forms);
+  settle(call, 0, std::move(result));
+}
+
 const OpDef kOps[] = {
     {.name = "DepthToSpace",
      .summary = "blocks of channels become blocks of pixels",
@@ -143,14 +212,16 @@ const OpDef kOps[] = {
      .attrs = "blocksize: int; mode: string = DCR {DCR, CRD}",
      .tf = "DepthToSpace",
      .infer = infer_blocks<depth_to_space_shape>,
-     .eval = eval_depth_to_space},
+     .eval = eval_depth_to_space,
+     .range = range_depth_to_space},
     {.name = "SpaceToDepth",
      .summary = "blocks of pixels become channels",
      .signature = "(input: T) -> (output: T) where T: any",
      .attrs = "blocksize: int",
      .tf = "SpaceToDepth",
      .infer = infer_blocks<space_to_depth_shape>,
-     .eval = eval_space_to_depth},
+     .eval = eval_space_to_depth,
+     .range = range_space_to_depth},
     {.name = "ReverseSequence",
      .since = 10,
      .summary = "the first sequence_lens[i] steps of sequence i in reverse",
@@ -158,14 +229,16 @@ const OpDef kOps[] = {
      .attrs = "time_axis: int = 0; batch_axis: int = 1",
      .tf = "ReverseSequence",
      .infer = infer_reverse_sequence,
-     .eval = eval_reverse_sequence},
+     .eval = eval_reverse_sequence,
+     .range = range_reverse_sequence},
     {.name = "Trilu",
      .since = 14,
      .summary = "upper or lower triangle of each matrix, zero elsewhere",
      .signature = "(input: T, k?: int64) -> (output: T) where T: any",
      .attrs = "upper: int = 1",
      .infer = infer_trilu,
-     .eval = eval_trilu},
+     .eval = eval_trilu,
+     .range = range_trilu},
 };
 
 }  // namespace

@@ -97,7 +97,8 @@ class FactWriter {
     aligned_ = reduced->aligned();
   }
   void add(Fact::Kind kind, ValueId source, double slack = 0) {
-    if (!known_ || !source.valid() || !(slack < 1)) return;
+    const bool counts = kind == Fact::Kind::mean_of || kind == Fact::Kind::mean_square_of;  // slack: how many
+    if (!known_ || !source.valid() || !(counts || slack < 1)) return;
     result_.facts.push_back({.kind = kind, .source = source, .axes = axes_, .aligned = aligned_, .slack = slack});
   }
   void add(Fact::Kind kind) { add(kind, x_.identity); }
@@ -122,7 +123,8 @@ class FactWriter {
 
 // Relative error of a sum of squares, in the coarsest format it may be carried in.
 double square_sum_slack(const RangeCall& call, const AbsTensor& x, std::uint32_t axes) {
-  return (x.most_count(axes) + 2) * unit_roundoff(call.accumulators(x.dtype).front());
+  const double carried = (x.most_count(axes) + 2) * unit_roundoff(call.accumulators(x.dtype).front());
+  return 2 * (carried + 2 * unit_roundoff(x.dtype));  // the result is rounded too
 }
 
 // Facts about rows inside the reduced axes: how many rows there are in each group.
@@ -201,8 +203,10 @@ AbsTensor reduced_mean(RangeCall& call, const AbsTensor& x, const Reduced& reduc
     return in_all_carriers(call, dtype, [&](DType carrier) { return group_mean(dtype, carrier, group); });
   });
   FactWriter facts(x, reduced, result);
-  facts.add(Fact::Kind::mean_of);
-  for (const ValueId root : facts.square_roots()) facts.add(Fact::Kind::mean_square_of, root);
+  // `slack` holds the number of elements: how far rounding can take the mean.
+  const double count = x.most_count(facts.axes());
+  facts.add(Fact::Kind::mean_of, x.identity, count);
+  for (const ValueId root : facts.square_roots()) facts.add(Fact::Kind::mean_square_of, root, count);
   return result;
 }
 

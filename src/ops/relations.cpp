@@ -35,8 +35,8 @@ AbsTensor affine_sum(RangeCall& call, const AbsTensor& a, const AbsTensor& b, bo
     const Range& y = right.cells[i];
     result.cells[i] = minus ? subtract(dtype, x, y) : add(dtype, x, y);
   }
-  const bool forms = call.settings().affine && left.forms.size() == left.cells.size() &&
-                     right.forms.size() == right.cells.size();
+  const bool forms =
+      call.settings().affine && left.forms.size() == left.cells.size() && right.forms.size() == right.cells.size();
   if (!forms) {
     result.forms.clear();
     result.first_symbol = -1;
@@ -44,7 +44,8 @@ AbsTensor affine_sum(RangeCall& call, const AbsTensor& a, const AbsTensor& b, bo
   for (std::size_t i = 0; forms && i < left.cells.size(); ++i) {
     const Form exact = minus ? subtract(left.forms[i], right.forms[i]) : add(left.forms[i], right.forms[i]);
     const bool finite = left.cells[i].is_finite() && right.cells[i].is_finite();
-    result.cells[i] = refined_by(result.cells[i], rounded(exact, dtype, call.symbols(), {}), call.symbols(), dtype, finite);
+    // Rounding is monotone: the rounded sum lies between the rounded bounds of the real one.
+    result.cells[i] = refined_by(result.cells[i], exact, call.symbols(), dtype, finite);
     result.forms[i] = rounded(exact, dtype, call.symbols(), result.cells[i]);
     // Integers that may wrap follow no form.
     if (!is_float(dtype) && result.cells[i] == any_finite(dtype)) result.forms[i] = {};
@@ -61,7 +62,7 @@ AbsTensor scaled(RangeCall& call, const AbsTensor& x, double factor, const AbsTe
   if (!is_float(dtype)) return result;
   result.forms.resize(x.cells.size());
   for (std::size_t i = 0; i < x.cells.size(); ++i) {
-    const Form own = !x.forms.empty()        ? x.forms[i]
+    const Form own = !x.forms.empty()      ? x.forms[i]
                      : x.first_symbol >= 0 ? symbol_form(x.first_symbol + static_cast<Sym>(i))
                                            : Form{};
     result.forms[i] = rounded(scale(own, factor), dtype, call.symbols(), result.cells[i]);
@@ -91,7 +92,14 @@ void cap_below(AbsTensor& x, double limit) {
 }
 
 bool same_elements(const AbsTensor& a, const AbsTensor& b) {
-  return a.identity.valid() && a.identity == b.identity && a.ranked && a.sizes == b.sizes;
+  if (!a.ranked || a.sizes != b.sizes) return false;
+  if (a.identity.valid() && a.identity == b.identity) return true;
+  // Equal forms without error are equal numbers: the same element moved the same way.
+  if (a.forms.empty() || a.cuts != b.cuts || a.forms.size() != b.forms.size()) return false;
+  const auto equal = [](const Form& x, const Form& y) {
+    return x.valid && y.valid && x.error == 0 && y.error == 0 && x.constant == y.constant && x.terms == y.terms;
+  };
+  return std::ranges::equal(a.forms, b.forms, equal);
 }
 
 const Fact* related(const AbsTensor& x, Fact::Kind kind, const AbsTensor& source) {
@@ -101,6 +109,46 @@ const Fact* related(const AbsTensor& x, Fact::Kind kind, const AbsTensor& source
   };
   const auto found = std::ranges::find_if(x.facts, fits);
   return found == x.facts.end() ? nullptr : &*found;
+}
+
+// sqrt((sum x^2)(1 - s) - lost + surplus): at least |x| up to rounding when the surplus covers what underflowed; of a
+// mean, at least |x| / sqrt(n).
+void root_facts(const AbsTensor& x, AbsTensor& root) {
+  const double unit = unit_roundoff(x.dtype);
+  if (!(unit > 0)) return;
+  for (const Fact& fact : x.facts) {
+    const bool mean = fact.kind == Fact::Kind::mean_square_at_least;
+    if (!mean && fact.kind != Fact::Kind::square_sum_of) continue;
+    const double lost = (mean ? 4 : fact.slack / unit + 2) * min_subnormal(x.dtype);
+    if (!fact.range.is_point() || !(fact.range.lo >= lost)) continue;
+    Fact norm = fact;
+    norm.kind = Fact::Kind::at_least_abs;
+    norm.slack = fact.slack + 8 * unit;
+    norm.range = {};
+    if (mean) norm.range = point((1 - 1e-12) / std::sqrt(static_cast<double>(std::max(fact.total, 1))));
+    if (norm.slack < 0.5) root.facts.push_back(norm);
+  }
+}
+
+double quotient_limit(const Fact& norm, DType dtype) {
+  const double scale = norm.range.is_point() ? norm.range.lo : 1;
+  const double limit = 1 / (scale * (1 - norm.slack));
+  return limit * (1 + 4 * unit_roundoff(dtype)) + min_subnormal(dtype);
+}
+
+void inverse_facts(const AbsTensor& x, double numerator, AbsTensor& inverse) {
+  const Range hull = x.hull();
+  if (!hull.is_finite() || !(hull.lo > 0)) return;
+  for (const Fact& fact : x.facts) {
+    if (fact.kind != Fact::Kind::at_least_abs || !(fact.slack < 0.5)) continue;
+    Fact bounded = fact;
+    bounded.kind = Fact::Kind::at_most_inverse;
+    bounded.slack = 0;
+    // Library functions may be a few units off.
+    const double limit = numerator * quotient_limit(fact, x.dtype) * (1 + 16 * unit_roundoff(x.dtype));
+    bounded.range = {.lo = 0, .hi = limit};
+    if (std::isfinite(limit)) inverse.facts.push_back(bounded);
+  }
 }
 
 }  // namespace finity

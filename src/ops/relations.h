@@ -19,6 +19,13 @@ AbsTensor scaled(RangeCall& call, const AbsTensor& x, double factor, const AbsTe
 void cap_above(AbsTensor& x, double limit);
 void cap_below(AbsTensor& x, double limit);
 
+// Facts of sqrt(x) from those of x: sums and means of squares become at_least_abs.
+void root_facts(const AbsTensor& x, AbsTensor& root);
+// Facts of c / x, |c| at most `numerator`: at_least_abs becomes at_most_inverse.
+void inverse_facts(const AbsTensor& x, double numerator, AbsTensor& inverse);
+// The smallest number that |source / x| cannot pass, x having this at_least_abs fact.
+double quotient_limit(const Fact& norm, DType dtype);
+
 // Both operands of a node are the same elements at the same indices.
 bool same_elements(const AbsTensor& a, const AbsTensor& b);
 // The fact holds between broadcast operands as they stand.

@@ -139,8 +139,8 @@ class RowIn {
     const bool alone = means_.terms == 1 && spec_.centre == Centre::mean;
     if (alone) return {0, 0};
     const Interval d = distances(part);
-    const double hi = d.hi < 0 ? -smallest(-d.hi) : largest(d.hi);
-    const double lo = d.lo > 0 ? smallest(d.lo) : -largest(-d.lo);
+    const double hi = d.hi < 0 ? 0 - smallest(-d.hi) : largest(d.hi);
+    const double lo = d.lo > 0 ? smallest(d.lo) : 0 - largest(-d.lo);
     return {lo, hi};
   }
 
@@ -197,12 +197,15 @@ class RowIn {
     const double bound = spec_.added_to_root ? largest_rooted_quotient(d, terms, epsilon_, tiny)
                                              : largest_quotient(d, terms, epsilon_, tiny);
     double best = bound * (1 + 8 * u_);
-    // Without the rounding of the mean the variance is at least d^2 / (n - 1).
+    // Without the rounding of the mean, e, the variance is at least d^2 / (n - 1); and by Cauchy and Schwarz
+    // d + e <= sqrt(n - 1 + e^2 / epsilon) sqrt(d^2 / (n - 1) + epsilon).
     const bool tight = spec_.centre == Centre::mean && !spec_.added_to_root && epsilon_ > 8 * tiny;
     const double relative = (terms + 8) * u_;
     if (tight && relative < 0.25 && d > means_.error) {
-      const double real = quotient(d - means_.error, terms - 1, epsilon_);
-      best = std::min(best, (real + 2 * means_.error / std::sqrt(epsilon_)) * (1 + 2 * relative + 2 * tiny / epsilon_));
+      const double away = means_.error / std::sqrt(epsilon_);
+      const double real =
+          std::min(quotient(d - means_.error, terms - 1, epsilon_) + away, std::hypot(std::sqrt(terms - 1), away));
+      best = std::min(best, real * (1 + 2 * relative + 2 * tiny / epsilon_));
     }
     return best;
   }

@@ -242,12 +242,13 @@ constexpr std::array kCoverageRules = {
          .detail =
              "Custom operators and operators of unknown domains have no definition here. Everything that depends on "
              "their results is answered with unknown instead of a guess.",
-         .fix = "replace the operator by standard ones, or declare the range of its result in the contract"},
+         .fix = "replace the operator by standard ones, or check the parts before and after it as models of their own"},
     Rule{.code = "FN902",
          .slug = "no-range-rule",
          .summary = "the operator is known, but not how it maps ranges: its results may be anything",
          .detail = "Everything that depends on its results is answered with unknown instead of a guess.",
-         .fix = "declare the range of its result in the contract"},
+         .fix = "replace it by operators that have a range rule, or check the parts before and after it as models of "
+                "their own"},
 };
 
 constexpr std::size_t kRuleCount =

@@ -7,6 +7,7 @@
 #include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/move.h"
+#include "ops/movement_rules.h"
 #include "ops/rules.h"
 #include "ops/shape_values.h"
 #include "tensor/float_formats.h"
@@ -99,6 +100,82 @@ Tensor scattered(const Tensor& data, std::span<const std::int64_t> positions, co
   if (data.dtype() == DType::string) throw Error("strings cannot be reduced");
   if (is_complex(data.dtype())) return reduced<std::complex<double>>(data, positions, updates, reduction);
   return with_compute_type(data.dtype(), [&]<class C>() { return reduced<C>(data, positions, updates, reduction); });
+}
+
+// data plus up to `most` updates, in any order, rounded into `accumulator` after each.
+Range sum_with(DType dtype, DType accumulator, const Range& data, const Range& update, double most) {
+  if (data.is_empty() || update.is_empty()) return data;
+  Range result;
+  if (data.has_finite() && update.has_finite()) {
+    const double lo = data.lo + most * std::min(update.lo, 0.0);
+    const double hi = data.hi + most * std::max(update.hi, 0.0);
+    const double size = data.magnitude() + most * update.magnitude();
+    const double slack = is_float(dtype) ? summation_error(accumulator, most + 1) * size : 0;
+    result = from_bounds(dtype, lo - slack, hi + slack);
+    const bool carried = !is_float(dtype) || (size + slack) <= max_finite(accumulator);
+    if (!carried) result = join(result, top(dtype));
+  }
+  result = join(result, data);
+  result.nan |= update.nan || (data.pinf && update.ninf) || (data.ninf && update.pinf) || (update.pinf && update.ninf);
+  result.pinf |= update.pinf;
+  result.ninf |= update.ninf;
+  return result;
+}
+
+// data times up to `most` updates. Factors of size at most 1 never make it larger.
+Range product_with(DType dtype, const Range& data, const Range& update, double most) {
+  constexpr double kFew = 16;
+  Range result = data;
+  if (data.is_empty() || update.is_empty()) return result;
+  const bool shrinks = update.is_finite() && update.magnitude() <= 1 && data.has_finite();
+  if (shrinks && !data.pinf && !data.ninf) {
+    const double size = data.magnitude();
+    const bool keeps_sign = update.lo >= 0;
+    const Range all =
+        from_bounds(dtype, keeps_sign ? std::min(data.lo, 0.0) : -size, keeps_sign ? std::max(data.hi, 0.0) : size);
+    result = join(result, all);
+    return result;
+  }
+  if (!(most <= kFew)) return top(dtype);
+  Range product = data;
+  for (int i = 0; i < static_cast<int>(most); ++i) {
+    product = multiply(dtype, product, update);
+    result = join(result, product);
+  }
+  return result;
+}
+
+Range scattered_range(const RangeCall& call, const Range& data, const Range& update, double most,
+                      std::string_view reduction) {
+  const DType dtype = call.out_dtype(0);
+  if (reduction == "none" || update.is_empty()) return join(data, update);
+  if (!is_float(dtype) && !is_int(dtype)) return top(dtype);
+  if (reduction == "max") return join(data, maximum(data, update));
+  if (reduction == "min") return join(data, minimum(data, update));
+  if (reduction == "mul") return product_with(dtype, data, update, most);
+  Range result;
+  for (const DType accumulator : call.accumulators(dtype)) {
+    result = join(result, sum_with(dtype, accumulator, data, update, most));
+  }
+  return result;
+}
+
+// Any element may be written to, any number of times. Rules of ScatterElements and ScatterND.
+void range_scatter(RangeCall& call) {
+  const AbsTensor& data = call.in(0);
+  const AbsTensor& updates = call.in(2);
+  const std::string reduction = call.text("reduction", "none");
+  const Range update = updates.hull();
+  const double most = updates.most_count(~std::uint32_t{0});
+  if (most < 1) return call.same(0, 0);
+  settle(call, 0, map_cells(data, data.dtype, [&](const Range& cell) {
+           return scattered_range(call, cell, update, most, reduction);
+         }));
+}
+
+void range_tensor_scatter(RangeCall& call) {
+  const Range update = call.hull(1);
+  settle(call, 0, map_cells(call.in(0), call.in(0).dtype, [&](const Range& cell) { return join(cell, update); }));
 }
 
 // ---- Scatter, ScatterElements ----------------------------------------------
@@ -210,7 +287,8 @@ const OpDef kOps[] = {
      .attrs = "axis: int = 0",
      .freedom = kOrder,
      .infer = infer_scatter_elements,
-     .eval = eval_scatter_elements},
+     .eval = eval_scatter_elements,
+     .range = range_scatter},
     {.name = "ScatterElements",
      .since = 11,
      .summary = "data with each update written at its own place, `axis` replaced by the index",
@@ -218,7 +296,8 @@ const OpDef kOps[] = {
      .attrs = "axis: int = 0; reduction: string = none {none, add, mul, max, min}",
      .freedom = kOrder,
      .infer = infer_scatter_elements,
-     .eval = eval_scatter_elements},
+     .eval = eval_scatter_elements,
+     .range = range_scatter},
     {.name = "ScatterND",
      .since = 11,
      .summary = "data with slices written at index tuples",
@@ -227,14 +306,16 @@ const OpDef kOps[] = {
      .tf = "TensorScatterUpdate",
      .freedom = kOrder,
      .infer = infer_scatter_nd,
-     .eval = eval_scatter_nd},
+     .eval = eval_scatter_nd,
+     .range = range_scatter},
     {.name = "TensorScatter",
      .since = 24,
      .summary = "a cache with new steps written at each sequence's own position",
      .signature = "(past_cache: T, update: T, write_indices?: int64) -> (present_cache: T) where T: any",
      .attrs = "axis: int = -2; mode: string = linear {linear, circular}",
      .infer = infer_tensor_scatter,
-     .eval = eval_tensor_scatter},
+     .eval = eval_tensor_scatter,
+     .range = range_tensor_scatter},
 };
 
 }  // namespace

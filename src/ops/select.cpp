@@ -1,5 +1,6 @@
 // Ops whose output size depends on the elements: which of them are kept.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <complex>
 #include <map>
@@ -9,6 +10,7 @@
 #include "base/error.h"
 #include "ops/families.h"
 #include "ops/move.h"
+#include "ops/movement_rules.h"
 #include "ops/rules.h"
 #include "ops/shape_values.h"
 
@@ -56,6 +58,22 @@ void eval_compress(EvalCall& call) {
   else call.out(0, take(in.reshaped({in.size()}), 0, kept));
 }
 
+void range_compress(RangeCall& call) {
+  const AbsTensor& x = call.in(0);
+  if (!call.has_attr("axis") || !x.ranked) return call.out(0, x.hull());
+  const std::size_t axis = normalize_axis(call.integer("axis"), x.rank());
+  const auto flags = call.ints(1);
+  if (!flags || x.sizes[axis] < 0) return settle(call, 0, selected(x, axis, -1, "", call.symbols()));
+  std::vector<std::int64_t> kept;
+  std::string text;
+  for (std::size_t i = 0; i < flags->size(); ++i) {
+    if ((*flags)[i] == 0) continue;
+    kept.push_back(checked_index(static_cast<std::int64_t>(i), x.sizes[axis]));
+    text += std::to_string(i) + ",";
+  }
+  settle(call, 0, gathered(x, axis, kept, text, call.max_cells(), call.symbols()));
+}
+
 // ---- NonZero ---------------------------------------------------------------
 
 void infer_non_zero(InferCall& call) {
@@ -87,6 +105,20 @@ void eval_non_zero(EvalCall& call) {
     ++column;
   }
   call.out(0, std::move(result));
+}
+
+// Row i holds indices of axis i.
+void range_non_zero(RangeCall& call) {
+  const AbsTensor& x = call.in(0);
+  if (!x.ranked || x.rank() == 0) return call.out(0, positions_below(x.ranked ? 1 : -1));
+  AbsTensor result = uniform(DType::int64, {static_cast<std::int64_t>(x.rank()), -1}, {});
+  if (x.rank() > 1) result.cuts.resize(2);
+  result.cells.clear();
+  for (std::size_t axis = 0; axis < x.rank(); ++axis) {
+    if (axis > 0) result.cuts[0].push_back(static_cast<std::int64_t>(axis));
+    result.cells.push_back(positions_below(x.sizes[axis]));
+  }
+  settle(call, 0, std::move(result));
 }
 
 // ---- Unique ----------------------------------------------------------------
@@ -195,6 +227,25 @@ void eval_unique(EvalCall& call) {
   call.out(3, Tensor::vector_of(counts));
 }
 
+void range_unique(RangeCall& call) {
+  const AbsTensor& x = call.in(0);
+  const bool flat = !call.has_attr("axis");
+  std::int64_t slices = -1;
+  if (flat || !x.ranked) {
+    call.out(0, x.hull());
+    if (x.ranked && std::ranges::find(x.sizes, -1) == x.sizes.end()) slices = element_count(x.sizes);
+  } else {
+    const std::size_t axis = normalize_axis(call.integer("axis"), x.rank());
+    slices = x.sizes[axis];
+    settle(call, 0, selected(x, axis, -1, "", call.symbols()));
+  }
+  const double most = slices < 0 ? kManyElements : std::max(1.0, static_cast<double>(slices));
+  const std::array<Range, 3> rest = {positions_below(slices), positions_below(slices), whole_numbers(1, most)};
+  for (std::size_t i = 1; i < call.output_count() && i <= rest.size(); ++i) {
+    if (call.has_output(i)) call.out(i, rest[i - 1]);
+  }
+}
+
 const OpDef kOps[] = {
     {.name = "Compress",
      .since = 9,
@@ -202,13 +253,15 @@ const OpDef kOps[] = {
      .signature = "(input: T, condition: bool) -> (output: T) where T: any",
      .attrs = "axis: int",
      .infer = infer_compress,
-     .eval = eval_compress},
+     .eval = eval_compress,
+     .range = range_compress},
     {.name = "NonZero",
      .since = 9,
      .summary = "indices of the elements that are not zero, one column each",
      .signature = "(X: any) -> (Y: int64)",
      .infer = infer_non_zero,
-     .eval = eval_non_zero},
+     .eval = eval_non_zero,
+     .range = range_non_zero},
     {.name = "Unique",
      .since = 11,
      .summary = "distinct elements or slices, where they occur first and how often",
@@ -216,7 +269,8 @@ const OpDef kOps[] = {
      .attrs = "sorted: int = 1; axis: int",
      .freedom = "NaNs are one value, after all others; zeros of either sign are one value",
      .infer = infer_unique,
-     .eval = eval_unique},
+     .eval = eval_unique,
+     .range = range_unique},
 };
 
 }  // namespace

@@ -137,49 +137,70 @@ void range_min(RangeCall& call) {
   call.out(0, std::move(result));
 }
 
-void range_sum(RangeCall& call) {
-  if (call.input_count() == 1) return call.same(0, 0);
-  if (call.input_count() == 2) return range_add(call);
-  const DType dtype = call.out_dtype(0);
-  AbsTensor result;
-  for (const DType accumulator : call.accumulators(dtype)) {
-    AbsTensor sum = folded(call, [&](const Range& a, const Range& b) { return add(accumulator, a, b); });
-    for (Range& cell : sum.cells) {
-      const Range flags = cell;
-      if (cell.has_finite()) cell = from_bounds(dtype, cell.lo, cell.hi);
-      cell.nan |= flags.nan;
-      cell.pinf |= flags.pinf;
-      cell.ninf |= flags.ninf;
-    }
-    sum.dtype = dtype;
-    result = result.dtype == DType::undefined ? sum : join(result, sum, call.max_cells());
+namespace {
+
+// Nonnegative terms that include the one attained by their common maximum: the sum is at least that one.
+void use_attained_terms(const RangeCall& call, AbsTensor& result) {
+  double least = kInf;
+  std::uint32_t attained = 0;
+  const Fact* common = nullptr;
+  for (std::size_t i = 0; i < call.input_count(); ++i) {
+    if (!call.hull(i).nonnegative()) return;
+    const Fact* fact = common == nullptr ? find_fact(call.in(i).facts, Fact::Kind::one_of_max)
+                                         : find_fact(call.in(i).facts, Fact::Kind::one_of_max, common->source);
+    if (fact == nullptr) continue;
+    common = fact;
+    attained |= fact->axes;
+    least = std::min(least, fact->range.has_finite() ? fact->range.lo : 0);
   }
-  // Another order of adding rounds differently: a unit or so per operand.
   for (Range& cell : result.cells) {
-    if (!cell.has_finite()) continue;
-    const Range wide = from_bounds(dtype, cell.lo, cell.hi, static_cast<int>(call.input_count()));
-    cell.lo = wide.lo;
-    cell.hi = wide.hi;
+    if (cell.has_finite()) cell.lo = std::max(cell.lo, 0.0);
   }
+  if (common != nullptr && attained == (1U << common->total) - 1) cap_below(result, least);
+}
+
+}  // namespace
+
+namespace {
+
+// The operands added in `accumulator`, divided by `divisor`, rounded into the dtype.
+AbsTensor total_in(RangeCall& call, DType accumulator, double divisor) {
+  const DType dtype = call.out_dtype(0);
+  AbsTensor sum = folded(call, [&](const Range& a, const Range& b) { return add(accumulator, a, b); });
+  for (Range& cell : sum.cells) {
+    if (divisor != 1) cell = divide(accumulator, cell, point(divisor));
+    const Range wide = cell;
+    // Another order of adding rounds differently: a unit or so per operand.
+    if (cell.has_finite()) cell = from_bounds(dtype, cell.lo, cell.hi, static_cast<int>(call.input_count()));
+    cell.nan |= wide.nan;
+    cell.pinf |= wide.pinf;
+    cell.ninf |= wide.ninf;
+  }
+  sum.dtype = dtype;
+  return sum;
+}
+
+void range_total(RangeCall& call, double divisor) {
+  const std::vector<DType> accumulators = call.accumulators(call.out_dtype(0));
+  AbsTensor result = total_in(call, accumulators.front(), divisor);
+  for (std::size_t i = 1; i < accumulators.size(); ++i) {
+    result = join(result, total_in(call, accumulators[i], divisor), call.max_cells());
+  }
+  if (divisor == 1) use_attained_terms(call, result);
   call.out(0, std::move(result));
 }
 
+}  // namespace
+
+void range_sum(RangeCall& call) {
+  if (call.input_count() == 1) return call.same(0, 0);
+  if (call.input_count() == 2) return range_add(call);
+  range_total(call, 1);
+}
+
 void range_mean(RangeCall& call) {
-  range_sum(call);
-  if (call.input_count() == 1 || !call.has_output(0)) return;
-  const DType dtype = call.out_dtype(0);
-  const auto count = static_cast<double>(call.input_count());
-  AbsTensor result = call.outs()[0];
-  result.facts.clear();
-  result.forms.clear();
-  for (Range& cell : result.cells) {
-    const Range mean = divide(dtype, cell, point(count));
-    cell = mean.has_finite() ? from_bounds(dtype, mean.lo, mean.hi, 1) : mean;
-    cell.nan |= mean.nan;
-    cell.pinf |= mean.pinf;
-    cell.ninf |= mean.ninf;
-  }
-  call.out(0, std::move(result));
+  if (call.input_count() == 1) return call.same(0, 0);
+  range_total(call, static_cast<double>(call.input_count()));
 }
 
 }  // namespace finity

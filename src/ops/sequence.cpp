@@ -5,7 +5,9 @@
 
 #include "base/error.h"
 #include "ops/families.h"
+#include "ops/movement_rules.h"
 #include "ops/pieces.h"
+#include "ops/range_rules.h"
 #include "ops/rules.h"
 #include "tensor/convert.h"
 
@@ -226,78 +228,116 @@ void infer_optional_has_element(InferCall& call) {
 
 void eval_optional_has_element(EvalCall& call) { call.out(0, Tensor::scalar(call.datum(0).present())); }
 
+// ---- ranges: one cell stands for all items -----------------------------------
+
+// Whatever the operands hold, the result holds some of it.
+void range_items(RangeCall& call) {
+  Range all;
+  for (std::size_t i = 0; i < call.input_count() && i < 2; ++i) {
+    if (call.has_range(i)) all = join(all, call.hull(i));
+  }
+  call.out(0, all);
+}
+
+// The first operand's items; others are positions and sizes.
+void range_same_items(RangeCall& call) { call.out(0, call.has_range(0) ? call.hull(0) : Range{}); }
+
+void range_construct(RangeCall& call) {
+  Range all;
+  for (std::size_t i = 0; i < call.input_count(); ++i) all = join(all, call.hull(i));
+  call.out(0, all);
+}
+
+void range_length(RangeCall& call) { call.out(0, whole_numbers(0, kManyElements)); }
+
+void range_optional_get(RangeCall& call) {
+  if (call.in_type(0).is_tensor()) call.same(0, 0);
+  else range_same_items(call);
+}
+
 const OpDef kOps[] = {
     {.name = "SequenceAt",
      .since = 11,
      .summary = "the tensor at a position of a sequence",
      .signature = "(input_sequence: seq(T), position: int32|int64) -> (tensor: T) where T: any",
      .infer = infer_sequence_at,
-     .eval = eval_sequence_at},
+     .eval = eval_sequence_at,
+     .range = range_same_items},
     {.name = "SequenceConstruct",
      .since = 11,
      .summary = "a sequence of the given tensors",
      .signature = "(inputs...: T) -> (output_sequence: seq(T)) where T: any",
      .infer = infer_sequence_construct,
-     .eval = eval_sequence_construct},
+     .eval = eval_sequence_construct,
+     .range = range_construct},
     {.name = "SequenceEmpty",
      .since = 11,
      .summary = "a sequence of no tensors",
      .signature = "() -> (output: seq(any))",
      .attrs = "dtype: int = 1",
      .infer = infer_sequence_empty,
-     .eval = eval_sequence_empty},
+     .eval = eval_sequence_empty,
+     .range = range_same_items},
     {.name = "SequenceErase",
      .since = 11,
      .summary = "a sequence without one of its tensors, by default the last",
      .signature = "(input_sequence: seq(T), position?: int32|int64) -> (output_sequence: seq(T)) where T: any",
      .infer = infer_same_sequence,
-     .eval = eval_sequence_erase},
+     .eval = eval_sequence_erase,
+     .range = range_same_items},
     {.name = "SequenceInsert",
      .since = 11,
      .summary = "a sequence with one more tensor, by default at the end",
      .signature =
          "(input_sequence: seq(T), tensor: T, position?: int32|int64) -> (output_sequence: seq(T)) where T: any",
      .infer = infer_sequence_insert,
-     .eval = eval_sequence_insert},
+     .eval = eval_sequence_insert,
+     .range = range_items},
     {.name = "SequenceLength",
      .since = 11,
      .summary = "number of tensors in a sequence",
      .signature = "(input_sequence: seq(any)) -> (length: int64)",
      .infer = infer_scalar,
-     .eval = eval_sequence_length},
+     .eval = eval_sequence_length,
+     .range = range_length},
     {.name = "ConcatFromSequence",
      .since = 11,
      .summary = "the tensors of a sequence joined along an axis, or stacked along a new one",
      .signature = "(input_sequence: seq(T)) -> (concat_result: T) where T: any",
      .attrs = "axis: int; new_axis: int = 0",
      .infer = infer_concat_from_sequence,
-     .eval = eval_concat_from_sequence},
+     .eval = eval_concat_from_sequence,
+     .range = range_same_items},
     {.name = "SplitToSequence",
      .since = 11,
      .summary = "a tensor cut along an axis into a sequence",
      .signature = "(input: T, split?: int32|int64) -> (output_sequence: seq(T)) where T: any",
      .attrs = "axis: int = 0; keepdims: int = 1",
      .infer = infer_split_to_sequence,
-     .eval = eval_split_to_sequence},
+     .eval = eval_split_to_sequence,
+     .range = range_same_items},
     {.name = "Optional",
      .since = 15,
      .summary = "an optional that holds the input, or an empty one",
      .signature = "(input?: value) -> (output: value)",
      .attrs = "type: type",
      .infer = infer_optional,
-     .eval = eval_optional},
+     .eval = eval_optional,
+     .range = range_same_items},
     {.name = "OptionalGetElement",
      .since = 15,
      .summary = "what an optional holds",
      .signature = "(input: value) -> (output: value)",
      .infer = infer_optional_get_element,
-     .eval = eval_optional_get_element},
+     .eval = eval_optional_get_element,
+     .range = range_optional_get},
     {.name = "OptionalHasElement",
      .since = 15,
      .summary = "whether an optional holds something",
      .signature = "(input?: value) -> (output: bool)",
      .infer = infer_optional_has_element,
-     .eval = eval_optional_has_element},
+     .eval = eval_optional_has_element,
+     .range = range_bool},
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "ops/families.h"
 #include "ops/move.h"
+#include "ops/movement_rules.h"
 #include "ops/rules.h"
 #include "ops/shape_values.h"
 
@@ -36,6 +37,29 @@ void infer_shape(InferCall& call) {
 }
 
 void eval_shape(EvalCall& call) { call.out(0, Tensor::vector_of(part_of_shape(call, call.in(0).dims()))); }
+
+// One cell per axis: known sizes stay exact beside unknown ones.
+void range_shape(RangeCall& call) {
+  const Type& type = call.in_type(0);
+  if (!type.ranked) return call.out(0, whole_numbers(0, kManyElements));
+  const Shape part = part_of_shape(call, type.shape);
+  AbsTensor result = uniform(DType::int64, {static_cast<std::int64_t>(part.size())}, {});
+  if (part.size() > 1) result.cuts.resize(1);
+  result.cells.clear();
+  for (std::size_t i = 0; i < part.size(); ++i) {
+    if (i > 0) result.cuts[0].push_back(static_cast<std::int64_t>(i));
+    result.cells.push_back(size_range(part[i]));
+  }
+  if (part.empty()) result.cells = {Range{}};
+  settle(call, 0, std::move(result));
+}
+
+void range_size(RangeCall& call) {
+  const Type& type = call.in_type(0);
+  Range count = point(1);
+  for (const Dim& dim : type.shape) count = multiply(DType::int64, count, size_range(dim));
+  call.out(0, type.ranked ? count : whole_numbers(0, kManyElements));
+}
 
 void infer_size(InferCall& call) {
   call.set_shape(0, {});
@@ -113,6 +137,36 @@ void eval_range(EvalCall& call) {
   call.out(0, from_elements<std::uint64_t>(dtype, {count}, values));
 }
 
+// How far rounding may carry start + i * delta away when a library adds delta again and again.
+double range_slack(DType dtype, const Range& start, const Range& limit, const Range& delta) {
+  const double size = std::max(start.magnitude(), limit.magnitude()) + delta.magnitude();
+  const bool exact = start.integer && delta.integer && size * unit_roundoff(dtype) < 1;
+  if (!is_float(dtype) || exact) return 0;
+  const double smallest = delta.lo > 0 ? delta.lo : delta.hi < 0 ? -delta.hi : 0;
+  if (smallest <= 0) return kInf;
+  return summation_error(dtype, 2 + (start.magnitude() + limit.magnitude()) / smallest) * size;
+}
+
+// Between start and limit; the last step of a float may reach or pass the limit by rounding.
+void range_range(RangeCall& call) {
+  const DType dtype = call.out_dtype(0);
+  const Range start = call.hull(0), limit = call.hull(1), delta = call.hull(2);
+  if (start.is_empty() || limit.is_empty() || delta.is_empty()) return call.out(0, Range{});
+  if (!start.is_finite() || !limit.is_finite() || !delta.is_finite()) return call.top(0);
+  const double slack = range_slack(dtype, start, limit, delta);
+  const double reach = is_float(dtype) ? slack + (slack > 0 ? delta.magnitude() : 0) : 0;
+  const double before = start.integer && delta.integer && limit.integer && slack == 0 ? 1 : 0;
+  double lo = start.lo;
+  double hi = start.hi;
+  if (delta.may_be_positive()) hi = std::max(hi, limit.hi - before);
+  if (delta.may_be_negative()) lo = std::min(lo, limit.lo + before);
+  Range result = from_bounds(dtype, lo - reach, hi + reach);
+  // Between numbers of the format: the slack for rounding is no overflow.
+  result.pinf = result.ninf = result.nan = false;
+  result.integer = result.has_finite() && start.integer && delta.integer && slack == 0;
+  call.out(0, result);
+}
+
 // ---- EyeLike ---------------------------------------------------------------
 
 DType eye_dtype(const Call& call, DType of_input) {
@@ -141,6 +195,8 @@ void eval_eye_like(EvalCall& call) {
   call.out(0, from_elements<std::int64_t>(eye_dtype(call, call.in(0).dtype()), {rows, columns}, values));
 }
 
+void range_eye_like(RangeCall& call) { call.out(0, whole_numbers(0, 1)); }
+
 const OpDef kOps[] = {
     {.name = "Shape",
      .summary = "the shape as a vector",
@@ -148,13 +204,15 @@ const OpDef kOps[] = {
      .attrs = "start: int = 0; end: int",
      .tf = "Shape",
      .infer = infer_shape,
-     .eval = eval_shape},
+     .eval = eval_shape,
+     .range = range_shape},
     {.name = "Size",
      .summary = "the number of elements",
      .signature = "(data: any) -> (size: int64)",
      .tf = "Size",
      .infer = infer_size,
-     .eval = eval_size},
+     .eval = eval_size,
+     .range = range_size},
     {.name = "Range",
      .since = 11,
      .summary = "start, start + delta, ... up to but not including limit",
@@ -163,14 +221,16 @@ const OpDef kOps[] = {
      .tf = "Range",
      .freedom = "start + i * delta in double, rounded once (float16 and bfloat16 through float32 with stash_type 1)",
      .infer = infer_range,
-     .eval = eval_range},
+     .eval = eval_range,
+     .range = range_range},
     {.name = "EyeLike",
      .since = 9,
      .summary = "ones on a diagonal of a matrix, zeros elsewhere",
      .signature = "(input: number | bool) -> (output: number | bool)",
      .attrs = "dtype: int; k: int = 0",
      .infer = infer_eye_like,
-     .eval = eval_eye_like},
+     .eval = eval_eye_like,
+     .range = range_eye_like},
 };
 
 }  // namespace

@@ -1,12 +1,16 @@
 // Cutting parts out of a tensor and adding margins to it.
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <numeric>
 #include <optional>
 
 #include "base/error.h"
+#include "domain/symbol_moves.h"
 #include "ops/families.h"
 #include "ops/move.h"
+#include "ops/movement_rules.h"
+#include "ops/range_rules.h"
 #include "ops/rules.h"
 #include "ops/shape_values.h"
 
@@ -42,19 +46,19 @@ void require_all_axes(bool axes_given, std::size_t count, std::size_t rank) {
 
 // ---- Slice -----------------------------------------------------------------
 
-struct Range {
+struct Picked {
   std::int64_t start = 0;
   std::int64_t count = 0;
 };
 
 // Which indices of an axis of size n are taken; negative bounds count from the end, others are clamped.
-Range slice_range(std::int64_t n, std::int64_t start, std::int64_t end, std::int64_t step) {
+Picked slice_range(std::int64_t n, std::int64_t start, std::int64_t end, std::int64_t step) {
   if (step == 0) throw Error("step 0");
   const auto clamp = [&](std::int64_t x) {
     const std::int64_t from_front = x < 0 ? x + n : x;
     return step > 0 ? std::clamp(from_front, std::int64_t{0}, n) : std::clamp(from_front, std::int64_t{-1}, n - 1);
   };
-  Range range{.start = clamp(start)};
+  Picked range{.start = clamp(start)};
   const std::int64_t distance = clamp(end) - range.start;
   if (step > 0 && distance > 0) range.count = (distance - 1) / step + 1;
   if (step < 0 && distance < 0) range.count = (distance + 1) / step + 1;
@@ -113,7 +117,7 @@ void slice_shape_value(InferCall& call, const SliceParams& params) {
   const auto n = static_cast<std::int64_t>(value->size());
   const auto &start = params.starts[0].number, &end = params.ends[0].number, &step = params.steps[0].number;
   if (!start || !end || !step) return;
-  const Range range = slice_range(n, *start, *end, *step);
+  const Picked range = slice_range(n, *start, *end, *step);
   Shape result;
   for (std::int64_t i = 0; i < range.count; ++i) {
     result.push_back((*value)[static_cast<std::size_t>(range.start + i * *step)]);
@@ -150,11 +154,66 @@ void eval_slice(EvalCall& call) {
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const std::size_t axis = axes[i];
     const std::int64_t step = *params.steps[i].number;
-    const Range range = slice_range(in.dim(axis), *params.starts[i].number, *params.ends[i].number, step);
+    const Picked range = slice_range(in.dim(axis), *params.starts[i].number, *params.ends[i].number, step);
     offsets[axis].clear();
     for (std::int64_t k = 0; k < range.count; ++k) offsets[axis].push_back((range.start + k * step) * strides[axis]);
   }
   call.out(0, pick(in, offsets));
+}
+
+// Every step-th index of one axis.
+AbsTensor strided(RangeCall& call, const AbsTensor& x, std::size_t axis, const std::array<std::int64_t, 3>& bounds) {
+  const auto [start, end, step] = bounds;
+  const std::string text = std::to_string(start) + ":" + std::to_string(end) + ":" + std::to_string(step);
+  if (step == 0) throw Error("step 0");
+  if (x.sizes[axis] < 0) {
+    const bool all = takes_all({}, Entry::of(start), Entry::of(end), step) && step == 1;
+    return all ? x : selected(x, axis, -1, select_step(x.rank() - axis, text), call.symbols());
+  }
+  const Picked range = slice_range(x.sizes[axis], start, end, step);
+  if (step == 1 || range.count <= 1) return sliced(x, axis, range.start, range.count, call.symbols());
+  constexpr std::int64_t kLongList = 1 << 16;
+  if (range.count > kLongList) return selected(x, axis, range.count, "", call.symbols());
+  std::vector<std::int64_t> indices;
+  for (std::int64_t i = 0; i < range.count; ++i) indices.push_back(range.start + i * step);
+  return gathered(x, axis, indices, text, call.max_cells(), call.symbols());
+}
+
+// Bounds that are only known when the model runs.
+void range_slice_somewhere(RangeCall& call) {
+  const AbsTensor& x = call.in(0);
+  const auto axes = known_numbers(call, "axes", 3);
+  const auto starts = known_numbers(call, "starts", 1);
+  const auto count = starts ? std::optional(starts->size()) : std::nullopt;
+  AbsTensor result = x;
+  if (axes && given(call, "axes", 3)) {
+    for (const std::size_t axis : normalize_axes(*axes, x.rank()))
+      result = selected(result, axis, -1, "", call.symbols());
+  } else {
+    const std::size_t touched = given(call, "axes", 3) ? x.rank() : std::min(count.value_or(x.rank()), x.rank());
+    for (std::size_t axis = 0; axis < touched; ++axis) result = selected(result, axis, -1, "", call.symbols());
+  }
+  settle(call, 0, std::move(result));
+}
+
+void range_slice(RangeCall& call) {
+  const AbsTensor& x = call.in(0);
+  if (!x.ranked) return call.out(0, x.hull());
+  const auto starts = known_numbers(call, "starts", 1);
+  const auto ends = known_numbers(call, "ends", 2);
+  const auto axes = known_numbers(call, "axes", 3);
+  const auto steps = known_numbers(call, {}, 4);
+  if (!starts || !ends || !axes || !steps) return range_slice_somewhere(call);
+  const bool forward = std::ranges::all_of(*steps, [](std::int64_t step) { return step == 1; });
+  if (forward && settle_unmoved(call)) return;
+  const SliceParams params = slice_params(entries_of(*starts), entries_of(*ends), entries_of(*steps),
+                                          axes_or_first(*axes, given(call, "axes", 3), starts->size(), x.rank()));
+  AbsTensor result = x;
+  for (std::size_t i = 0; i < params.axes.size(); ++i) {
+    result = strided(call, result, params.axes[i],
+                     {*params.starts[i].number, *params.ends[i].number, *params.steps[i].number});
+  }
+  settle(call, 0, std::move(result));
 }
 
 // ---- Pad -------------------------------------------------------------------
@@ -264,6 +323,68 @@ void eval_pad(EvalCall& call) {
   call.out(0, pick(in, offsets, value ? &*value : nullptr));
 }
 
+// One axis with margins. `fill` is what they hold in mode "constant".
+AbsTensor padded_along(RangeCall& call, const AbsTensor& x, std::size_t axis, const Margin& margin,
+                       std::string_view mode, const Range& fill) {
+  const std::int64_t size = x.sizes[axis];
+  if (margin.before == 0 && margin.after == 0) return x;
+  const std::int64_t total = padded({.size = size}, margin).size;
+  const std::int64_t first = std::max<std::int64_t>(0, -margin.before);
+  const std::int64_t kept = size - first - std::max<std::int64_t>(0, -margin.after);
+  if (mode == "constant") {
+    const bool inside = is_subset(fill, x.hull());
+    if (size < 0 || inside) {
+      AbsTensor all = selected(x, axis, total, "", call.symbols());
+      for (Range& cell : all.cells) cell = join(cell, fill);
+      all.forms.clear();
+      return all;
+    }
+    Dims sizes = x.sizes;
+    sizes[axis] = total;
+    if (kept <= 0) return uniform(x.dtype, std::move(sizes), fill);
+    const auto block = [&](std::int64_t length) {
+      Dims own = x.sizes;
+      own[axis] = std::max<std::int64_t>(0, length);
+      return uniform(x.dtype, std::move(own), fill);
+    };
+    const std::array<AbsTensor, 3> blocks = {block(margin.before), sliced(x, axis, first, kept, call.symbols()),
+                                             block(margin.after)};
+    const std::array<const AbsTensor*, 3> parts = {&blocks[0], &blocks[1], &blocks[2]};
+    return concatenated(parts, axis, sizes, call.max_cells(), &call.symbols());
+  }
+  constexpr std::int64_t kLongList = 1 << 16;
+  if (size < 0 || total > kLongList) return selected(x, axis, total, "", call.symbols());
+  const std::vector<std::int64_t> indices = padded_offsets(size, 1, margin, mode);
+  const std::string text = std::string(mode) + std::to_string(margin.before) + "," + std::to_string(margin.after) +
+                           "," + std::to_string(size);
+  return gathered(x, axis, indices, text, call.max_cells(), call.symbols());
+}
+
+Range pad_fill(RangeCall& call) {
+  if (call.has_input(2)) return call.hull(2);
+  if (!call.has_attr("value")) return point(0);
+  return from_bounds(call.in_dtype(0), call.real("value"), call.real("value"));
+}
+
+void range_pad(RangeCall& call) {
+  const AbsTensor& x = call.in(0);
+  const std::string mode = call.text("mode");
+  const Range fill = pad_fill(call);
+  const auto pads = known_numbers(call, pads_attr(call), 1);
+  const auto axes_given = known_numbers(call, {}, 3);
+  if (!x.ranked || !pads || !axes_given) {
+    return call.out(0, mode == "constant" ? join(x.hull(), fill) : x.hull());
+  }
+  const std::size_t count = padded_axes(call, pads->size(), x.rank());
+  const auto axes = axes_or_first(*axes_given, call.has_input(3), count, x.rank());
+  if (std::ranges::all_of(*pads, [](std::int64_t pad) { return pad == 0; })) return call.same(0, 0);
+  AbsTensor result = x;
+  for (std::size_t i = 0; i < count; ++i) {
+    result = padded_along(call, result, axes[i], {(*pads)[i], (*pads)[count + i]}, mode, fill);
+  }
+  settle(call, 0, std::move(result));
+}
+
 // ---- CenterCropPad ---------------------------------------------------------
 
 std::vector<std::size_t> cropped_axes(const Call& call, std::size_t count, std::size_t rank) {
@@ -310,6 +431,21 @@ void eval_center_crop_pad(EvalCall& call) {
   call.out(0, pick(in, offsets));
 }
 
+void range_center_crop_pad(RangeCall& call) {
+  const AbsTensor& x = call.in(0);
+  if (settle_unmoved(call)) return;
+  const auto wanted = call.ints(1);
+  if (!x.ranked || !wanted) return call.out(0, join(x.hull(), point(0)));
+  const auto axes = cropped_axes(call, wanted->size(), x.rank());
+  AbsTensor result = x;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const std::int64_t size = x.sizes[axes[i]];
+    if (size < 0) return call.out(0, join(x.hull(), point(0)));
+    result = padded_along(call, result, axes[i], centering(size, (*wanted)[i]), "constant", point(0));
+  }
+  settle(call, 0, std::move(result));
+}
+
 const OpDef kOps[] = {
     {.name = "Slice",
      .summary = "every step-th index from start to end along some axes",
@@ -318,27 +454,31 @@ const OpDef kOps[] = {
      .attrs = "starts: ints; ends: ints; axes: ints",
      .tf = "StridedSlice",
      .infer = infer_slice,
-     .eval = eval_slice},
+     .eval = eval_slice,
+     .range = range_slice},
     {.name = "DynamicSlice",
      .until = 9,
      .summary = "Slice with computed bounds, an experimental op of early releases",
      .signature = "(data: T, starts: I, ends: I, axes?: I) -> (output: T) where T: any, I: int32 | int64",
      .infer = infer_slice,
-     .eval = eval_slice},
+     .eval = eval_slice,
+     .range = range_slice},
     {.name = "Pad",
      .summary = "margins of a constant, mirrored, repeated or wrapped elements; negative ones cut off",
      .signature = "(data: T, pads?: int64, constant_value?: T, axes?: int32 | int64) -> (output: T) where T: any",
      .attrs = "mode: string = constant {constant, reflect, edge, wrap}; pads: ints; paddings: ints; value: float",
      .tf = "PadV2",
      .infer = infer_pad,
-     .eval = eval_pad},
+     .eval = eval_pad,
+     .range = range_pad},
     {.name = "CenterCropPad",
      .since = 18,
      .summary = "cut or zero-padded evenly on both sides to a given size",
      .signature = "(input_data: T, shape: int32 | int64) -> (output_data: T) where T: any",
      .attrs = "axes: ints",
      .infer = infer_center_crop_pad,
-     .eval = eval_center_crop_pad},
+     .eval = eval_center_crop_pad,
+     .range = range_center_crop_pad},
 };
 
 }  // namespace

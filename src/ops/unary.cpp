@@ -8,6 +8,7 @@
 #include "ops/families.h"
 #include "ops/function_range.h"
 #include "ops/range_rules.h"
+#include "ops/relations.h"
 
 namespace finity {
 
@@ -136,6 +137,8 @@ void range_neg(RangeCall& call) {
   call.out(0, std::move(result));
 }
 
+Facts unordered(const AbsTensor&) { return {}; }
+
 // Floor, Ceil, Round: nothing happens to integers.
 template <Range (*F)(DType, const Range&, int), Facts (*Order)(const AbsTensor&)>
 void range_to_integers(RangeCall& call) {
@@ -144,7 +147,7 @@ void range_to_integers(RangeCall& call) {
   const auto of_range = [&](const Range& r) { return F(x.dtype, r, 0); };
   AbsTensor result = map_cells(x, x.dtype, of_range);
   result.facts = mapped_facts(x.facts, Monotone::increasing, of_range);
-  if constexpr (Order != nullptr) std::ranges::copy(Order(x), std::back_inserter(result.facts));
+  std::ranges::copy(Order(x), std::back_inserter(result.facts));
   call.out(0, std::move(result));
 }
 
@@ -207,6 +210,17 @@ constexpr Hazard kArc[] = {{.rule = "FN107", .operand = 0, .unsafe = beyond_one}
 constexpr Hazard kAcosh[] = {{.rule = "FN108", .operand = 0, .unsafe = below_one}};
 constexpr Hazard kAtanh[] = {{.rule = "FN109", .operand = 0, .unsafe = one_and_beyond}};
 
+// The root of a sum of squares is at least each element, once something was added for squares that vanish.
+void range_sqrt(RangeCall& call) {
+  range_rising<sqrt_of>(call);
+  if (call.has_output(0)) root_facts(call.in(0), call.outs()[0]);
+}
+
+void range_reciprocal(RangeCall& call) {
+  range_elementwise<reciprocal_of>(call);
+  if (call.has_output(0)) inverse_facts(call.in(0), 1, call.outs()[0]);
+}
+
 const OpDef kOps[] = {
     {.name = "Abs",
      .summary = "absolute value; the most negative integer stays itself",
@@ -243,7 +257,7 @@ const OpDef kOps[] = {
      .tf = "Reciprocal",
      .infer = infer_same_shape,
      .eval = eval_float_unary<reciprocal>,
-     .range = range_elementwise<reciprocal_of>,
+     .range = range_reciprocal,
      .hazards = kReciprocal,
      .overflow = "FN208",
      .elementwise = true},
@@ -272,7 +286,7 @@ const OpDef kOps[] = {
      .tf = "Round",
      .infer = infer_same_shape,
      .eval = eval_float_unary<round_half_even>,
-     .range = range_to_integers<round_of, nullptr>,
+     .range = range_to_integers<round_of, unordered>,
      .elementwise = true},
     {.name = "Sqrt",
      .summary = "square root, NaN below zero",
@@ -281,7 +295,7 @@ const OpDef kOps[] = {
      .tf = "Sqrt",
      .infer = infer_same_shape,
      .eval = eval_float_unary<std::sqrt>,
-     .range = range_rising<sqrt_of>,
+     .range = range_sqrt,
      .hazards = kSqrt,
      .elementwise = true},
     {.name = "Exp",

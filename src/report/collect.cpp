@@ -1,8 +1,10 @@
 #include "report/collect.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "ops/op.h"
 #include "report/words.h"
@@ -65,8 +67,9 @@ class Collector {
     report_.counts.nodes = graph().nodes().size();
     report_.counts.modelled = checked_.analysis.modelled_nodes;
     for (std::size_t i = 0; i < findings().size(); ++i) add(i);
-    const auto& notes = checked_.analysis.notes;
-    report_.notes.insert(report_.notes.end(), notes.begin(), notes.end());
+    // A node that is not modelled is told as a finding already.
+    const auto told = [&](const Note& note) { return unmodelled_.contains(note.where); };
+    std::ranges::remove_copy_if(checked_.analysis.notes, std::back_inserter(report_.notes), told);
   }
 
  private:
@@ -85,6 +88,7 @@ class Collector {
     ++count_of(finding.verdict);
     alarm_of_[index] = static_cast<int>(report_.alarms.size());
     report_.alarms.push_back(alarm(finding, *rule));
+    if (rule->code.starts_with("FN9")) unmodelled_.insert(report_.alarms.back().place.title);
   }
 
   // There are far more sites than rules.
@@ -219,6 +223,7 @@ class Collector {
   std::unordered_map<std::string, const std::string*> assumption_of_;
   std::unordered_map<std::string, std::size_t> occurrences_;
   std::map<std::string_view, std::pair<const Rule*, bool>> rules_;
+  std::unordered_set<std::string> unmodelled_;  // titles of places
   std::size_t steps_ = 0;
 };
 

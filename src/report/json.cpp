@@ -40,7 +40,7 @@ Json to_json(const Alarm& alarm) {
   json["verdict"] = name(alarm.verdict);
   json["certain"] = alarm.certain;
   json["message"] = message(alarm);
-  json["fix"] = alarm.rule->fix;
+  json["fix"] = or_null(std::string(fix_of(alarm)));
   json["fingerprint"] = alarm.fingerprint;
   json["node"] = or_null(alarm.place.node);
   json["op"] = or_null(alarm.place.op);
@@ -85,7 +85,7 @@ Json to_json(const Report& report) {
   for (const Alarm& alarm : report.alarms) json["findings"].push_back(to_json(alarm));
   json["notes"] = Json::array();
   for (const Note& note : report.notes) json["notes"].push_back({{"where", note.where}, {"text", note.text}});
-  json["keep_in_float32"] = block_list_json(report.block_list);
+  json["keep_nodes"] = block_list_json(report.block_list);
   json["verified"] = or_null(report.verified);
   json["seconds"] = {{"read", report.read_seconds}, {"check", report.check_seconds}};
   return json;

@@ -34,7 +34,7 @@ std::string row(const AlarmGroup& entry) {
   std::string what = escaped(what_happens(alarm));
   if (!alarm.reason.empty()) what += "<br>" + escaped(alarm.reason);
   return "| " + std::string(name(alarm.verdict)) + " | " + rule_title(*alarm.rule) + " | " + where + " | " + what +
-         " | " + escaped(alarm.rule->fix) + " |\n";
+         " | " + escaped(fix_of(alarm)) + " |\n";
 }
 
 std::string table(const CheckResult& result, const Report& report) {
@@ -66,7 +66,7 @@ std::string section(const CheckResult& result, const Report& report) {
   std::vector<std::string> notes;
   for (const Note& note : report.notes) notes.push_back(note.where + (note.where.empty() ? "" : ": ") + note.text);
   text += details("Notes", notes);
-  if (report.block_list.present) text += details("Keep in float32", report.block_list.nodes);
+  if (report.block_list.proved) text += details("Nodes to keep in their own format", report.block_list.nodes);
   return text;
 }
 

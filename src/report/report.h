@@ -73,10 +73,10 @@ struct Counts {
   std::size_t proved = 0, confirmed = 0, possible = 0, unknown = 0, accepted = 0;
 };
 
-// Nodes that must stay in float32 for everything to be proved when the rest is converted.
+// Nodes that must stay in their own format for everything to be proved when the rest is converted.
 struct BlockList {
   bool present = false;
-  bool proved = false;  // with these in float32, everything is
+  bool proved = false;  // with these kept, everything is
   std::vector<std::string> nodes = {};
   std::string note = {};
 };

@@ -57,7 +57,7 @@ class TextWriter {
     if (alarm.place.source_line > 0) line("  source " + source_text(alarm.place));
     path(alarm);
     for (const std::string& assumption : alarm.assumed) line("  assumption: " + printable(assumption));
-    line("  fix: " + std::string(alarm.rule->fix));
+    if (!fix_of(alarm).empty()) line("  fix: " + std::string(fix_of(alarm)));
     others(entry);
     line("");
   }
@@ -84,13 +84,22 @@ class TextWriter {
     for (std::size_t i = count - tail; i < count; ++i) step(alarm.path[i]);
   }
 
+  // Exporters name tensors after their nodes: then the op says enough.
+  static std::string maker(const Step& step) {
+    constexpr std::string_view kStart = "node '";
+    const std::size_t end = step.maker.find("' (");
+    if (!step.maker.starts_with(kStart) || end == std::string::npos) return step.maker;
+    const std::string node = step.maker.substr(kStart.size(), end - kStart.size());
+    return step.value.starts_with(node + "_output") ? step.maker.substr(end + 2) : step.maker;
+  }
+
   void step(const Step& step) {
     if (step.skipped > 0) {
       line("    ... " + counted(step.skipped, "more step"));
       return;
     }
     line("    '" + printable(step.value) + "' " + range_text(step.range, step.dtype) + "  " +
-         painted(printable(step.maker), Ink::dim));
+         painted(printable(maker(step)), Ink::dim));
   }
 
   void others(const AlarmGroup& entry) {
@@ -117,13 +126,17 @@ class TextWriter {
     list("notes", texts);
   }
 
+  // One line that can be pasted as a list of names.
   void block_list(const Report& report) {
     const BlockList& blocked = report.block_list;
     if (!blocked.present) return;
-    if (!blocked.note.empty()) line(printable(blocked.note));
-    if (blocked.nodes.empty()) return;
-    line(std::string("keep in float32") + (blocked.proved ? " (then everything is proved)" : "") + ":");
-    for (const std::string& node : blocked.nodes) line("  " + printable(node));
+    if (!blocked.proved) {
+      line("no set of nodes to keep in their own format was found that proves everything: " + printable(blocked.note));
+      return;
+    }
+    line("keep " + counted(blocked.nodes.size(), "node") + " in their own format and everything is proved (" +
+         printable(blocked.note) + ")");
+    line("  " + quoted_list(blocked.nodes));
   }
 
   std::string verdict_line(const Report& report, std::size_t groups) {

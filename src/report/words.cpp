@@ -37,7 +37,17 @@ std::string number_text(double number, DType dtype) {
   return formatted("%.*g", 17, number);
 }
 
+namespace {
+
+bool is_everything(const Range& range, DType dtype) {
+  if (!range.nan || !range.pinf || !range.ninf) return false;
+  return dtype == DType::undefined || (range.lo == lowest_finite(dtype) && range.hi == max_finite(dtype));
+}
+
+}  // namespace
+
 std::string range_text(const Range& range, DType dtype) {
+  if (is_everything(range, dtype)) return "anything";
   std::string text;
   const auto add = [&](const std::string& part) { text += (text.empty() ? "" : " or ") + part; };
   if (range.has_finite()) {
@@ -84,20 +94,39 @@ std::string printable(std::string_view text) {
   return result;
 }
 
+std::string quoted_list(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) {
+    text += text.empty() ? "\"" : ", \"";
+    for (const char c : printable(name)) {
+      if (c == '"' || c == '\\') text += '\\';
+      text += c;
+    }
+    text += '"';
+  }
+  return "[" + text + "]";
+}
+
 std::string rule_title(const Rule& rule) { return std::string(rule.code) + " " + std::string(rule.slug); }
 
 std::string what_happens(const Alarm& alarm) {
   if (alarm.tensor.empty() && alarm.seen.is_empty()) return "nothing is known of its results";
   const bool constant = alarm.place.op.empty();
-  const bool single = alarm.seen.is_point() || !alarm.seen.has_finite();
+  const std::string range = range_text(alarm.seen, alarm.dtype);
+  const bool interval = range.starts_with('[');
   std::string text = constant ? "" : alarm.operand < 0 ? "result " : "operand ";
   text += "'" + alarm.tensor + "'";
-  if (!alarm.type.empty()) text += " (" + alarm.type + ")";
-  text += constant ? " holds " : alarm.seen.is_point() ? " is " : single ? " may be " : " may be in ";
-  text += range_text(alarm.seen, alarm.dtype);
+  if (!alarm.type.empty() && alarm.type != "?") text += " (" + alarm.type + ")";
+  text += constant ? " holds " : alarm.seen.is_point() ? " is " : interval ? " may be in " : " may be ";
+  text += range;
   if (!alarm.unsafe.empty()) text += "; unsafe: " + alarm.unsafe;
   if (alarm.certain && !constant) text += "; it fails whenever the node runs";
   return printable(text);
+}
+
+std::string_view fix_of(const Alarm& alarm) {
+  const bool for_lack_of_knowledge = alarm.verdict == Verdict::unknown && !alarm.rule->code.starts_with("FN9");
+  return for_lack_of_knowledge ? std::string_view() : alarm.rule->fix;
 }
 
 std::string message(const Alarm& alarm) {
@@ -105,7 +134,8 @@ std::string message(const Alarm& alarm) {
                      std::string(alarm.rule->summary) + "; " + what_happens(alarm);
   if (!alarm.reason.empty()) text += "; unknown because " + alarm.reason;
   if (!alarm.made_by.empty()) text += "; made by " + alarm.made_by;
-  return printable(text + ". Fix: " + std::string(alarm.rule->fix) + ".");
+  const std::string_view fix = fix_of(alarm);
+  return printable(text + "." + (fix.empty() ? "" : " Fix: " + std::string(fix) + "."));
 }
 
 std::string coverage_line(const Report& report) {

@@ -11,7 +11,7 @@ namespace finity {
 
 // Fewest digits that read back as the same number of the dtype.
 std::string number_text(double number, DType dtype);
-// "[0, 1]", "any finite float32 or NaN", "nothing".
+// "[0, 1]", "any finite float32 or NaN", "anything", "nothing".
 std::string range_text(const Range& range, DType dtype);
 // "<= 0", "0", "<= -1.0000001 or >= 1.0000001".
 std::string unsafe_text(const UnsafeSet& set, DType dtype);
@@ -21,10 +21,15 @@ std::string counted(std::size_t number, std::string_view noun);
 // Names come from files: line breaks and control characters are made visible.
 std::string printable(std::string_view text);
 
+// ["a", "b"], with quotes and backslashes escaped.
+std::string quoted_list(const std::vector<std::string>& names);
+
 // "FN102 log-of-nonpositive"
 std::string rule_title(const Rule& rule);
 // "operand 'p' (float32[4]) may be in [0, 1]; unsafe: <= 0"
 std::string what_happens(const Alarm& alarm);
+// "" where the operand is unknown: nothing says that it needs one.
+std::string_view fix_of(const Alarm& alarm);
 // All of it in one line, for formats with one message per finding.
 std::string message(const Alarm& alarm);
 // "412 of 430 nodes modelled; 96 sites: 90 proved, 4 possible, 2 unknown"

@@ -10,9 +10,10 @@
 
 #include "base/atomic_file.h"
 #include "check/analyze.h"
+#include "check/verify.h"
 #include "ops/op.h"
 #include "support/check_case.h"
-#include "support/sampling.h"
+#include "support/check_model.h"
 #include "support/support.h"
 #include "types/infer.h"
 
@@ -24,17 +25,9 @@ using Kind = CheckExpectation::Kind;
 
 constexpr int kSamples = 40;
 
-std::string describe(const Graph& graph, const Finding& finding) {
-  std::string text = "  " + std::string(name(finding.verdict)) + " ";
-  if (finding.node.valid()) text += graph.value(graph.node(finding.node).outputs.front()).name;
-  else text += graph.value(finding.value).name;
-  text += " " + std::string(finding.rule) + " seen " + to_string(finding.seen);
-  return text + (finding.reason.empty() ? "" : " (" + finding.reason + ")") + "\n";
-}
-
 std::string all_findings(const Graph& graph, const Analysis& analysis) {
   std::string text = "findings:\n";
-  for (const Finding& finding : analysis.findings) text += describe(graph, finding);
+  for (const Finding& finding : analysis.findings) text += describe_finding(graph, finding);
   text += "ranges:\n";
   for (std::size_t i = 0; i < graph.values().size(); ++i) {
     if (analysis.reached[i]) text += "  " + graph.values()[i].name + " " + to_string(analysis.ranges[i].hull()) + "\n";
@@ -45,7 +38,8 @@ std::string all_findings(const Graph& graph, const Analysis& analysis) {
 
 class Judge {
  public:
-  Judge(const CheckCase& test, const Analysis& analysis) : test_(test), analysis_(analysis) {}
+  Judge(const CheckCase& test, const Graph& graph, const Analysis& analysis)
+      : test_(test), graph_(graph), analysis_(analysis) {}
 
   void verdicts() {
     for (const CheckExpectation& expected : test_.expectations) {
@@ -54,7 +48,7 @@ class Judge {
     for (const Finding& finding : analysis_.findings) {
       // What only goes on from an earlier overflow is shown with that one.
       if (finding.verdict == Verdict::proved || finding.root >= 0 || mentioned(finding)) continue;
-      ADD_FAILURE() << at(test_.line) << "an alarm nobody expects:\n" << describe(test_.graph, finding) << context();
+      ADD_FAILURE() << at(test_.line) << "an alarm nobody expects:\n" << describe_finding(graph_, finding) << context();
     }
   }
 
@@ -66,12 +60,12 @@ class Judge {
 
  private:
   std::string at(int line) const { return test_.file + ":" + std::to_string(line) + ": "; }
-  std::string context() const { return "in '" + test_.title + "'\n" + all_findings(test_.graph, analysis_); }
+  std::string context() const { return "in '" + test_.title + "'\n" + all_findings(graph_, analysis_); }
 
   bool concerns(const Finding& finding, const std::string& name) const {
-    if (!finding.node.valid()) return test_.graph.value(finding.value).name == name;
-    return std::ranges::any_of(test_.graph.node(finding.node).outputs,
-                               [&](ValueId id) { return id.valid() && test_.graph.value(id).name == name; });
+    if (!finding.node.valid()) return graph_.value(finding.value).name == name;
+    return std::ranges::any_of(graph_.node(finding.node).outputs,
+                               [&](ValueId id) { return id.valid() && graph_.value(id).name == name; });
   }
 
   // One cause may violate several rules at a node, so an expected alarm covers the node, except what is `proved` there.
@@ -82,7 +76,7 @@ class Judge {
   }
 
   bool node_exists(const std::string& name) const {
-    return std::ranges::any_of(test_.graph.values(), [&](const Value& value) { return value.name == name; });
+    return std::ranges::any_of(graph_.values(), [&](const Value& value) { return value.name == name; });
   }
 
   void verdict(const CheckExpectation& expected) {
@@ -120,9 +114,9 @@ class Judge {
           << at(expected.line) << "not proved: " << expected.name << " " << expected.rule << "\n"
           << context();
     }
-    for (const Node& node : test_.graph.nodes()) {
+    for (const Node& node : graph_.nodes()) {
       const bool produces = std::ranges::any_of(
-          node.outputs, [&](ValueId id) { return id.valid() && test_.graph.value(id).name == expected.name; });
+          node.outputs, [&](ValueId id) { return id.valid() && graph_.value(id).name == expected.name; });
       if (!produces || node.op == nullptr) continue;
       const bool about_operand =
           std::ranges::any_of(node.op->hazards, [&](const Hazard& hazard) { return hazard.rule == expected.rule; });
@@ -141,8 +135,8 @@ class Judge {
 
   void range(const CheckExpectation& expected) {
     bool found = false;
-    for (std::size_t i = 0; i < test_.graph.values().size(); ++i) {
-      if (test_.graph.values()[i].name != expected.name) continue;
+    for (std::size_t i = 0; i < graph_.values().size(); ++i) {
+      if (graph_.values()[i].name != expected.name) continue;
       found = true;
       compare_range(expected, analysis_.ranges[i].hull());
     }
@@ -181,12 +175,13 @@ class Judge {
   }
 
   const CheckCase& test_;
+  const Graph& graph_;
   const Analysis& analysis_;
 };
 
-void check_witnesses(const CheckCase& test) {
+void check_witnesses(const CheckCase& test, const Graph& graph) {
   for (const Witness& witness : test.witnesses) {
-    EXPECT_EQ(why_no_failure(test.graph, witness.inputs, witness.node), "")
+    EXPECT_EQ(why_no_failure(graph, witness.inputs, witness.node), "")
         << test.file << ":" << witness.line << ": the witness does not fail";
   }
 }
@@ -195,18 +190,20 @@ class CheckCases : public testing::TestWithParam<CheckCase> {};
 
 TEST_P(CheckCases, Holds) {
   const CheckCase& test = GetParam();
+  const std::string place = test.file + ":" + std::to_string(test.line) + ": ";
   ASSERT_EQ(test.error, "");
-  ASSERT_FALSE(test.expectations.empty()) << test.file << ":" << test.line << ": the case expects nothing";
-  const Types types = infer_types(test.graph);
-  const Premises given = premises(test.graph, types, test.contract, test.settings.max_cells);
-  EXPECT_TRUE(given.notes.empty()) << test.file << ":" << test.line << ": " << given.notes.front().text;
-  const Analysis analysis = analyze(test.graph, types, given, {.ranges = test.settings});
-  Judge judge(test, analysis);
+  ASSERT_FALSE(test.expectations.empty()) << place << "the case expects nothing";
+  const CheckedModel result = check(test);
+  for (const Note& note : result.premises.notes) ADD_FAILURE() << place << note.where << ": " << note.text;
+  Judge judge(test, result.graph, result.analysis);
   judge.verdicts();
   judge.ranges();
-  check_witnesses(test);
-  EXPECT_EQ(sample_escape(test.graph, types, given, test.contract, analysis, kSamples), "")
-      << test.file << ":" << test.line;
+  check_witnesses(test, result.graph);
+  try {
+    verify(result.graph, result.types, result.premises, result.analysis, {.runs = kSamples});
+  } catch (const Error& error) {
+    ADD_FAILURE() << place << error.what();
+  }
 }
 
 std::vector<CheckCase> all_cases() {

@@ -23,8 +23,8 @@ std::string failure(const std::function<void()>& f) {
 }
 
 Graph one_input(const std::string& name, const std::string& type) {
-  return parse_graph("opset 17\ngraph g (\"" + name + "\": " + type + ") -> (y) {\n y = Identity(\"" + name + "\")\n}\n",
-                     "test");
+  return parse_graph(
+      "opset 17\ngraph g (\"" + name + "\": " + type + ") -> (y) {\n y = Identity(\"" + name + "\")\n}\n", "test");
 }
 
 TEST(Glob, StarsAndQuestionMarks) {
@@ -70,11 +70,11 @@ TEST(AddRange, Syntax) {
 
 TEST(AddRange, MistakesAreNamed) {
   const std::pair<const char*, const char*> rows[] = {
-      {"x", "there is no [LO,HI]"},        {"x:0,1", "there is no [LO,HI]"},    {"x[0,1]", "no colon before ["},
-      {":[0,1]", "there is no name"},      {"x:[1,0]", "greater than the upper"}, {"x:[0]", "two ends"},
-      {"x:[0,1,2]", "two ends"},           {"x:[a,1]", "'a' is not a number"},  {"x:[nan,1]", "'nan' is not a number"},
-      {"x:[0,1", "there is no [LO,HI]"},   {"x:[,1]", "'' is not a number"},    {"x:[--1,1]", "'--1' is not a number"},
-      {"x:[1e999,1]", "is not a number"},  {"", "there is no [LO,HI]"},
+      {"x", "there is no [LO,HI]"},       {"x:0,1", "there is no [LO,HI]"},      {"x[0,1]", "no colon before ["},
+      {":[0,1]", "there is no name"},     {"x:[1,0]", "greater than the upper"}, {"x:[0]", "two ends"},
+      {"x:[0,1,2]", "two ends"},          {"x:[a,1]", "'a' is not a number"},    {"x:[nan,1]", "'nan' is not a number"},
+      {"x:[0,1", "there is no [LO,HI]"},  {"x:[,1]", "'' is not a number"},      {"x:[--1,1]", "'--1' is not a number"},
+      {"x:[1e999,1]", "is not a number"}, {"", "there is no [LO,HI]"},
   };
   for (const auto& [text, why] : rows) {
     Contract contract;
@@ -252,8 +252,8 @@ TEST(Weights, Initial) {
   Contract contract;
   contract.weights = WeightMode::initial;
   const Checked test = premises_of(parse_graph(kWeights, "test"), contract);
-  const std::pair<const char*, const char*> varied[] = {{"w", "[-5, 7]"},     {"zeros", "[-1, 1]"}, {"mean", "[0, 1.5]"},
-                                                        {"var", "[0, 1.75]"}, {"old", "[3, 6]"}};
+  const std::pair<const char*, const char*> varied[] = {
+      {"w", "[-5, 7]"}, {"zeros", "[-1, 1]"}, {"mean", "[0, 1.5]"}, {"var", "[0, 1.75]"}, {"old", "[3, 6]"}};
   for (const auto& [name, range] : varied) EXPECT_EQ(to_string(test.premise(name).hull()), range) << name;
   for (const char* name : {"ones", "eps", "one", "scales", "q", "zp"}) {
     EXPECT_FALSE(test.premises.of[test.value(name).at()]) << name;
@@ -347,8 +347,7 @@ TEST_F(ContractFile, MistakesNameTheLine) {
             ":2: mask can be \"one-true-per-row\" or \"one-zero-per-row\", not \"all\"");
   EXPECT_EQ(error("[inputs.x]\naxis = 1\n"), ":2: an axis belongs to a mask or to normalised rows");
   EXPECT_EQ(error("[inputs.x]\ncolumns = { a = [0, 1] }\n"), ":2: 'a' is not a column number");
-  EXPECT_EQ(error("relations = ['a > b']\n"),
-            ":1: relation 'a > b' is not of the form 'b >= a' or 'x[2] >= x[0]'");
+  EXPECT_EQ(error("relations = ['a > b']\n"), ":1: relation 'a > b' is not of the form 'b >= a' or 'x[2] >= x[0]'");
   EXPECT_EQ(error("[inputs.x]\nrange = [0, 1]\nvalues = [1]\n"), ":3: give a range or values, not both");
   EXPECT_EQ(error("[inputs.x]\nvalues = []\n"), ":2: there must be at least one value");
 }
@@ -435,6 +434,70 @@ TEST(Orders, ColumnsOfOneInput) {
   const Bounds difference = evaluate(subtract(x.forms[3], x.forms[0]), symbols);
   EXPECT_GE(difference.lo, -1e-12);
   EXPECT_GE(difference.hi, 20);
+}
+
+// ---- what the declarations are good for ------------------------------------
+
+const char* kDifference = R"(opset 17
+  graph g (a: float32[4], b: float32[4], one: float32[4]) -> (y) {
+    d = Sub(b, a)
+    e = Add(d, one)
+    y = Log(e)
+  })";
+
+TEST(Proofs, OrderedInputs) {
+  Contract contract = ranges({"a:[0,10]", "b:[0,10]", "one:[1,1]"});
+  EXPECT_EQ(checked(parse_graph(kDifference, "test"), contract).finding("y", "FN102")->verdict, Verdict::possible);
+  add_order(contract, "b >= a", "here");
+  EXPECT_EQ(checked(parse_graph(kDifference, "test"), contract).finding("y", "FN102")->verdict, Verdict::proved);
+  contract.orders.clear();
+  add_order(contract, "a >= b", "here");
+  EXPECT_EQ(checked(parse_graph(kDifference, "test"), contract).finding("y", "FN102")->verdict, Verdict::possible);
+}
+
+const char* kBoxes = R"(opset 17
+  graph g (boxes: float32[N, 4]) -> (y) {
+    left, top, right, bottom = Split(boxes) {axis = 1, num_outputs = 4}
+    w = Sub(right, left)
+    y = Sqrt(w)
+  })";
+
+TEST(Proofs, OrderedColumns) {
+  Contract contract = ranges({"boxes:[0,640]"});
+  EXPECT_EQ(checked(parse_graph(kBoxes, "test"), contract).finding("y", "FN104")->verdict, Verdict::possible);
+  add_order(contract, "boxes[2] >= boxes[0]", "here");
+  EXPECT_EQ(checked(parse_graph(kBoxes, "test"), contract).finding("y", "FN104")->verdict, Verdict::proved);
+  contract.orders.clear();
+  add_order(contract, "boxes[3] >= boxes[0]", "here");
+  EXPECT_EQ(checked(parse_graph(kBoxes, "test"), contract).finding("y", "FN104")->verdict, Verdict::possible);
+}
+
+TEST(Proofs, MasksWithATrueElementInEveryRow) {
+  const char* text = R"(opset 17
+    graph g (x: float32[2, 8], m: bool[2, 8]) -> (y) {
+      const low: float32[] = {-inf}
+      s = Where(m, x, low)
+      y = Softmax(s)
+    })";
+  Contract contract = ranges({"x:[-3,3]"});
+  EXPECT_EQ(checked(parse_graph(text, "test"), contract).finding("y", "FN301")->verdict, Verdict::possible);
+  contract.inputs.push_back({.pattern = "m", .one_true_axis = 1});
+  EXPECT_EQ(checked(parse_graph(text, "test"), contract).finding("y", "FN301")->verdict, Verdict::proved);
+  contract.inputs.back().one_true_axis = 0;
+  EXPECT_EQ(checked(parse_graph(text, "test"), contract).finding("y", "FN301")->verdict, Verdict::possible);
+}
+
+TEST(Proofs, NormalisedRows) {
+  const char* text = R"(opset 17
+    graph g (p: float32[2, 8]) -> (y) {
+      const axis: int64[1] = {1}
+      s = ReduceSum(p, axis)
+      y = Log(s)
+    })";
+  Contract contract = ranges({"p:[0,1]"});
+  EXPECT_EQ(checked(parse_graph(text, "test"), contract).finding("y", "FN102")->verdict, Verdict::possible);
+  contract.inputs.push_back({.pattern = "p", .sums_to_one_axis = 1});
+  EXPECT_EQ(checked(parse_graph(text, "test"), contract).finding("y", "FN102")->verdict, Verdict::proved);
 }
 
 }  // namespace

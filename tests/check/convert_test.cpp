@@ -95,7 +95,8 @@ TEST(Convert, KeptNodesKeepTheirFormatAndConstants) {
   EXPECT_EQ(element_as_double(test.value("m").constant->load(), 0), -1e9);
   EXPECT_EQ(test.dtype("a_float32"), DType::float32);
   EXPECT_EQ(test.dtype("e_float16"), DType::float16);
-  EXPECT_EQ(test.graph().nodes().size(), test.original.nodes().size() + 2) << "one cast before, one after, none between";
+  EXPECT_EQ(test.graph().nodes().size(), test.original.nodes().size() + 2)
+      << "one cast before, one after, none between";
   EXPECT_EQ(test.conversion.kept.size(), 2U);
 }
 
@@ -204,8 +205,8 @@ TEST(Convert, ToWiderFormatsToo) {
 
 TEST(RoundedConstant, IsTheNearestValue) {
   Rng rng(1);
-  std::vector<float> values = {0, -0.0F, 1, 65504, 65519, 65520, 1e9F, -1e9F, 6e-8F, 2.98e-8F, 2.99e-8F, 6.1e-5F,
-                               INFINITY, -INFINITY, NAN, 3.4e38F, 1e-40F};
+  std::vector<float> values = {0,        -0.0F,    1,       65504,    65519,     65520, 1e9F,    -1e9F, 6e-8F,
+                               2.98e-8F, 2.99e-8F, 6.1e-5F, INFINITY, -INFINITY, NAN,   3.4e38F, 1e-40F};
   for (int i = 0; i < 20000; ++i) {
     values.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(rng.bits())));
     values.push_back(static_cast<float>(rng.uniform(-70000, 70000)));

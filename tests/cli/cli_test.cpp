@@ -1,40 +1,19 @@
 // testdata/cli/*.txt: a command line, its output and its exit code. Commands run in
 // the repository's root. FINITY_UPDATE=1 rewrites the expectations.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 
 #include "base/atomic_file.h"
+#include "cli/cli_support.h"
 #include "support/support.h"
 
 namespace finity {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Finished {
-  std::string output;  // both streams
-  int exit_code = -1;
-};
-
-Finished run(const std::string& arguments) {
-  const std::string command = "cd '" FINITY_ROOT "' && '" FINITY_PROGRAM "' " + arguments + " 2>&1";
-  std::FILE* pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) return {};
-  Finished result;
-  std::array<char, 4096> buffer{};
-  for (std::size_t count = 0; (count = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) {
-    result.output.append(buffer.data(), count);
-  }
-  const int status = pclose(pipe);
-  result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return result;
-}
 
 class CliGolden : public testing::TestWithParam<std::string> {};
 
@@ -61,18 +40,6 @@ std::vector<std::string> goldens() {
 
 INSTANTIATE_TEST_SUITE_P(Commands, CliGolden, testing::ValuesIn(goldens()),
                          [](const auto& info) { return info.param; });
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() : path_(fs::temp_directory_path() / ("finity-cli-" + std::to_string(getpid()))) {
-    fs::create_directories(path_);
-  }
-  ~TemporaryFolder() { fs::remove_all(path_); }
-  std::string file(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  fs::path path_;
-};
 
 TEST(Cli, ConvertsBothWays) {
   const TemporaryFolder folder;
@@ -102,7 +69,7 @@ TEST(Cli, BadFilesGiveOneLineAndExitTwo) {
   write_file_atomically(folder.file("cut.onnx"), std::string("\x08\x08\x3a\x7f\x0a", 5));
   for (const std::string& name : {folder.file("empty.onnx"), folder.file("noise.onnx"), folder.file("cut.onnx"),
                                   folder.file("missing.onnx"), folder.file("")}) {
-    for (const char* command : {"inspect", "run"}) {
+    for (const char* command : {"inspect", "run", "check"}) {
       const Finished finished = run(std::string(command) + " " + name);
       EXPECT_EQ(finished.exit_code, 2) << name;
       EXPECT_EQ(std::ranges::count(finished.output, '\n'), 1) << finished.output;

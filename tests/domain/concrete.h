@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -81,10 +82,14 @@ class World {
     return result;
   }
 
-  // The form's value at an index of its cell.
-  double value(const Form& form, const Dims& index) const {
+  // The form's value at an index of its cell; nothing when a movement is only named, not spelled out.
+  std::optional<double> value(const Form& form, const Dims& index) const {
     double sum = form.constant;
-    for (const Term& term : form.terms) sum += term.factor * value(term.symbol, index);
+    for (const Term& term : form.terms) {
+      const std::optional<double> symbol = value(term.symbol, index);
+      if (!symbol) return std::nullopt;
+      sum += term.factor * *symbol;
+    }
     return sum;
   }
 
@@ -153,11 +158,21 @@ class World {
     return result;
   }
 
-  double value(Sym symbol, const Dims& index) const {
+  // Whether `before` can follow the step: lists of indices are spelled out, operands and rules are only named.
+  static bool spelled_out(const std::string& step) {
+    return step[0] == 'S' || step[0] == 'M' || step[0] == 'R' ||
+           (step[0] == 'G' && step.substr(1).find_first_not_of("0123456789,", 0) == step.find(':') - 1 &&
+            step.find_first_not_of("0123456789,", step.find(':') + 1) == std::string::npos);
+  }
+
+  std::optional<double> value(Sym symbol, const Dims& index) const {
     FromEnd place(index.rbegin(), index.rend());
     const std::string& chain = symbols_.chain(symbol);
     std::vector<std::string> steps = chain.empty() ? std::vector<std::string>{} : split(chain, '|');
-    for (std::size_t i = steps.size(); i-- > 0;) place = before(steps[i], place);
+    for (std::size_t i = steps.size(); i-- > 0;) {
+      if (!spelled_out(steps[i])) return std::nullopt;
+      place = before(steps[i], place);
+    }
     const Concrete& tensor = tensors_.at(symbols_.root(symbol));
     Dims own(tensor.sizes.size(), 0);
     for (std::size_t i = 0; i < own.size(); ++i) {

@@ -7,6 +7,8 @@
 #include <set>
 #include <string>
 
+#include "ops/op.h"
+
 namespace finity {
 namespace {
 
@@ -136,6 +138,17 @@ TEST(Rules, CodesAndSlugsAreUniqueAndComplete) {
   }
   EXPECT_EQ(find_rule("FN999"), nullptr);
   EXPECT_EQ(find_rule(""), nullptr);
+}
+
+TEST(Rules, OpsNameOnlyRulesOfTheTable) {
+  for (const OpDef* op : all_ops()) {
+    for (const Hazard& hazard : op->hazards) {
+      EXPECT_NE(find_rule(hazard.rule), nullptr) << op->name << " " << hazard.rule;
+      EXPECT_NE(hazard.unsafe, nullptr) << op->name;
+    }
+    EXPECT_TRUE(op->overflow.empty() || find_rule(op->overflow) != nullptr) << op->name;
+    EXPECT_TRUE(op->invalid.empty() || find_rule(op->invalid) != nullptr) << op->name;
+  }
 }
 
 }  // namespace

@@ -49,8 +49,8 @@ TEST(Collect, RootsPointToAlarmsThatAreThere) {
   const Builder sample = everything();
   EXPECT_EQ(sample.report().alarms[1].root, 0);
   EXPECT_EQ(sample.report({.ignore = {"FN201"}}).alarms[0].root, -1);
-  const std::vector<AlarmGroup> groups = group(sample.report());
-  EXPECT_EQ(groups.size(), 6U);
+  const Report report = sample.report();
+  EXPECT_EQ(group(report).size(), 6U);
 }
 
 TEST(Collect, GroupsFollowChainsOverAcceptedAlarms) {

@@ -196,8 +196,15 @@ class CaseReader {
     else if (name == "max_cells") settings.max_cells = static_cast<std::size_t>(number(value));
     else if (name == "affine") settings.affine = number(value) != 0;
     else if (name == "flush_subnormals") settings.flush_subnormals = number(value) != 0;
-    else if (name == "accumulate") settings.accumulate = dtype_from_name(value).value();
+    else if (name == "accumulate") settings.accumulate = dtype(value);
+    else if (name == "as") case_.target = dtype(value);
     else throw Error("no option is called '" + name + "'");
+  }
+
+  static DType dtype(const std::string& name) {
+    const auto found = dtype_from_name(name);
+    if (!found) throw Error("no format is called '" + name + "'");
+    return *found;
   }
 
   // False: the line is not an expectation.
@@ -295,18 +302,12 @@ class CaseReader {
   static Tensor witness_tensor(const std::string& type, const std::string& text) {
     if (text.starts_with("{")) return parse_tensor(type + " " + text);
     if (text.find('{') != std::string::npos) return parse_tensor(text);
-    const std::string dtype = type.substr(0, type.find('['));
-    const Tensor one = parse_tensor(dtype + "[] {" + text + "}");
     Dims dims;
     std::istringstream sizes(type.substr(type.find('[') + 1, type.find(']') - type.find('[') - 1));
     for (std::string size; std::getline(sizes, size, ',');) {
       dims.push_back(static_cast<std::int64_t>(number(trimmed(size))));
     }
-    Tensor result(one.dtype(), dims);
-    const std::size_t width = one.bytes().size();
-    const auto target = result.mutable_bytes();
-    for (std::size_t i = 0; i < target.size(); ++i) target[i] = one.bytes()[i % width];
-    return result;
+    return filled(dtype(type.substr(0, type.find('['))), dims, text);
   }
 
   CheckCase& case_;
@@ -417,6 +418,12 @@ void name_tests(std::vector<CheckCase>& cases) {
   }
 }
 
+bool has_bad(const Datum& datum) {
+  const Tensor* tensor = datum.tensor();
+  if (tensor == nullptr || !is_float(tensor->dtype())) return false;
+  return std::ranges::any_of(elements<double>(*tensor), [](double x) { return !std::isfinite(x); });
+}
+
 }  // namespace
 
 std::vector<CheckCase> read_check_cases(const std::string& path) {
@@ -436,6 +443,31 @@ std::vector<CheckCase> read_check_cases(const std::string& path) {
   if (!current.empty()) read_case(std::move(current), file, opset, cases);
   name_tests(cases);
   return cases;
+}
+
+Tensor filled(DType dtype, const Dims& dims, const std::string& number) {
+  const Tensor one = parse_tensor(std::string(name(dtype)) + "[] {" + number + "}");
+  Tensor result(dtype, dims);
+  const std::size_t width = one.bytes().size();
+  const auto target = result.mutable_bytes();
+  for (std::size_t i = 0; i < target.size(); ++i) target[i] = one.bytes()[i % width];
+  return result;
+}
+
+std::string why_no_failure(const Graph& graph, const Inputs& inputs, const std::string& name) {
+  std::string why = "no node computes " + name;
+  RunOptions options;
+  options.trace = [&](const Node& node, std::span<const Datum> results) {
+    const auto is_named = [&](ValueId id) { return id.valid() && graph.value(id).name == name; };
+    if (why.empty() || std::ranges::none_of(node.outputs, is_named)) return;
+    why = std::ranges::any_of(results, has_bad) ? "" : name + " is finite";
+  };
+  try {
+    run_reference(graph, inputs, options);
+  } catch (const Error& error) {
+    why = error.what();
+  }
+  return why;
 }
 
 Range parse_range(std::string_view text) {

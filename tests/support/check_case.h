@@ -19,7 +19,7 @@
 //   order a >= b                                a relation between inputs, or columns: boxes[2] >= boxes[0]
 //   output l                                    an output besides the results that nothing uses
 //   weights trained|initial|any
-//   option library_ulps|max_cells|affine|flush_subnormals NUMBER, option accumulate DTYPE
+//   option library_ulps|max_cells|affine|flush_subnormals NUMBER, option accumulate DTYPE, option as DTYPE
 //   proved NODE RULE                            the site exists and is proved
 //   possible NODE RULE [seen RANGE]             must warn
 //   unknown NODE [RULE]
@@ -67,12 +67,20 @@ struct CheckCase {
   Graph graph = {};
   Contract contract = {};
   RangeSettings settings = {};
+  DType target = DType::undefined;  // the model is looked at as if converted to this format
   std::vector<CheckExpectation> expectations = {};
   std::vector<Witness> witnesses = {};
 };
 
+// Runs the graph; "" when a result of the node called `name` (after one of its results) is NaN or infinite, else why
+// not.
+std::string why_no_failure(const Graph& graph, const Inputs& inputs, const std::string& name);
+
 // A case that cannot be read has an error instead of a graph, so that the others still run.
 std::vector<CheckCase> read_check_cases(const std::string& path);
+
+// One number (or true, false, nan, inf) for every element. Throws Error.
+Tensor filled(DType dtype, const Dims& dims, const std::string& number);
 
 // "[-3, 5]" or "[0, 1] or NaN", as to_string(Range) writes it. Throws Error.
 Range parse_range(std::string_view text);
