@@ -75,9 +75,10 @@ void set_mask(const RangeCall& call, AttentionRange& attention, std::int64_t que
     const AbsTensor& mask = call.in(3);
     attention.mask_operand = 3;
     attention.mask = &mask;
-    // A short mask forbids the keys behind its end.
+    // A short mask forbids the keys behind its end: all that a window to the left leaves to a late query.
     const bool is_short = !mask.ranked || mask.rank() == 0 || mask.sizes.back() != attention.keys;
-    attention.mask_alone = !frontier && !is_short;
+    attention.may_forbid_all |= is_short && (call.integer("left_window_size", -1) >= 0 || call.has_range(6));
+    attention.mask_alone = !frontier;
     attention.bias.ninf |= is_short;
   }
   attention.bias.ninf |= frontier;
