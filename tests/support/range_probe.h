@@ -58,7 +58,7 @@ const Range& range_at(const AbsTensor& x, const Dims& dims, std::int64_t element
 // Why the tensor is not a member; empty when it is.
 std::string leaves(const Tensor& tensor, const AbsTensor& range);
 
-// The same numbers in every run, others with --gtest_shuffle --gtest_random_seed=N.
+// The same numbers in every run, others with FINITY_TEST_SEED=N in the environment.
 Rng seeded(std::uint64_t number);
 
 // ---- drawing whole calls -----------------------------------------------------------
