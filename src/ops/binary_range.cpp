@@ -55,7 +55,7 @@ void carry_lower_facts(const RangeCall& call, const AbsTensor& x, const AbsTenso
       result.facts.push_back(weaker);
     }
     if (fact.kind == Kind::at_least || fact.kind == Kind::at_least_abs) result.facts.push_back(fact);
-    if (fact.kind == Kind::mean_square_of && fact.slack >= 1 && y.hull().lo > 0) {
+    if (fact.kind == Kind::mean_square_of && fact.slack >= 1 && fact.slack < 1e9 && y.hull().lo > 0) {
       // `slack` was the number of elements.
       Fact raised = fact;
       raised.kind = Kind::mean_square_at_least;
