@@ -54,8 +54,13 @@ void analyze_bert(benchmark::State& state) { run_analysis(state, finity::bert_mo
 void analyze_resnet(benchmark::State& state) { run_analysis(state, finity::resnet_model()); }
 
 BENCHMARK(read_chain)->Arg(200'000)->Unit(benchmark::kMillisecond);
-BENCHMARK(analyze_chain)->Arg(1'000)->Arg(10'000)->Arg(100'000)->Arg(200'000)->Arg(1'000'000)->Unit(
-    benchmark::kMillisecond);
+BENCHMARK(analyze_chain)
+    ->Arg(1'000)
+    ->Arg(10'000)
+    ->Arg(100'000)
+    ->Arg(200'000)
+    ->Arg(1'000'000)
+    ->Unit(benchmark::kMillisecond);
 BENCHMARK(analyze_bert)->Unit(benchmark::kMillisecond);
 BENCHMARK(analyze_resnet)->Unit(benchmark::kMillisecond);
 

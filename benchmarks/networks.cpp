@@ -112,8 +112,8 @@ ValueId convolution(Network& net, ValueId x, std::int64_t from, std::int64_t to,
                            attrs({{"kernel_shape", Ints{kernel, kernel}},
                                   {"pads", Ints{pad, pad, pad, pad}},
                                   {"strides", Ints{stride, stride}}}));
-  return net.op("BatchNormalization", {y, net.weight({to}, 0.1, 1), net.weight({to}, 0.1), net.weight({to}, 0.1),
-                                       net.weight({to}, 0.2, 1)});
+  return net.op("BatchNormalization",
+                {y, net.weight({to}, 0.1, 1), net.weight({to}, 0.1), net.weight({to}, 0.1), net.weight({to}, 0.2, 1)});
 }
 
 ValueId bottleneck(Network& net, ValueId x, std::int64_t from, std::int64_t width, std::int64_t stride) {

@@ -25,26 +25,26 @@ std::string_view name(Verdict verdict);
 
 // One hazard at one node (joined over all iterations of a loop).
 struct Finding {
-  NodeId node = {};              // invalid for a finding about a constant
-  ValueId value = {};            // the operand or result looked at, or the constant
-  std::string_view rule = {};    // code
-  int operand = -1;              // -1: the result
+  NodeId node = {};            // invalid for a finding about a constant
+  ValueId value = {};          // the operand or result looked at, or the constant
+  std::string_view rule = {};  // code
+  int operand = -1;            // -1: the result
   Verdict verdict = Verdict::proved;
-  bool certain = false;          // every value is unsafe: it fails whenever the node runs
-  Range seen = {};               // what reaches the operand, in the formats really used
-  std::string reason = {};       // unknown: which unmodelled op is to blame
-  int root = -1;                 // index of the finding that explains this one (overflow that goes on), or -1
+  bool certain = false;            // every value is unsafe: it fails whenever the node runs
+  Range seen = {};                 // what reaches the operand, in the formats really used
+  std::string reason = {};         // unknown: which unmodelled op is to blame
+  int root = -1;                   // index of the finding that explains this one (overflow that goes on), or -1
   std::vector<ValueId> path = {};  // causes, from an input or constant to `value`
 };
 
 struct Analysis {
-  std::vector<AbsTensor> ranges;    // by ValueId; hull() is what reports print
-  std::vector<bool> reached;        // by ValueId
-  std::vector<bool> guarded;        // by ValueId: the range holds only where a select takes the value
-  std::vector<Finding> findings;    // every site, the proved ones too, in graph order
-  std::vector<Note> notes;          // unmodelled ops, lost precision
+  std::vector<AbsTensor> ranges;  // by ValueId; hull() is what reports print
+  std::vector<bool> reached;      // by ValueId
+  std::vector<bool> guarded;      // by ValueId: the range holds only where a select takes the value
+  std::vector<Finding> findings;  // every site, the proved ones too, in graph order
+  std::vector<Note> notes;        // unmodelled ops, lost precision
   std::size_t modelled_nodes = 0;
-  bool complete = true;             // false: a time or memory limit was hit
+  bool complete = true;  // false: a time or memory limit was hit
 };
 
 Analysis analyze(const Graph& graph, const Types& types, const Premises& premises, const CheckOptions& options = {});

@@ -91,8 +91,8 @@ class Analyzer {
   const CheckOptions& options_;
   Symbols symbols_;
   Analysis result_;
-  std::vector<Taint> taints_;                      // by ValueId
-  std::unordered_map<ValueId, AbsTensor> joined_;  // of body values, over all iterations
+  std::vector<Taint> taints_;                          // by ValueId
+  std::unordered_map<ValueId, AbsTensor> joined_;      // of body values, over all iterations
   std::unordered_map<std::string, ValueId> computed_;  // first value of each computation
   std::map<std::tuple<NodeId, std::string_view, int>, int> sites_;
   std::vector<std::vector<NodeId>> users_;  // by ValueId, filled when the first guard is met

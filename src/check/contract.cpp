@@ -205,7 +205,7 @@ void Resolver::add_declared(ValueId id, const InputContract& wish, const Guess* 
   add_columns(x, id, dtype, wish);
   add_row_facts(x, id, wish);
   x.identity = id;
-  result_.of[id.at()] = std::move(x);
+  result_.of[id.at()] = std::make_shared<AbsTensor>(std::move(x));
 }
 
 void Resolver::add_input(ValueId id, const std::vector<std::int64_t>& indexed) {
@@ -216,7 +216,7 @@ void Resolver::add_input(ValueId id, const std::vector<std::int64_t>& indexed) {
   const bool has_range = wish && (wish->lo || !wish->values.empty() || wish->one_true_axis || wish->one_zero_axis ||
                                   wish->sums_to_one_axis);
   if (wish) add_declared(id, *wish, &guess);
-  else result_.of[id.at()] = uniform(types_[id], guess.range);
+  else result_.of[id.at()] = std::make_shared<AbsTensor>(uniform(types_[id], guess.range));
   result_.of[id.at()]->identity = id;
   const DType dtype = leaf_dtype(types_[id]);
   if (has_range || dtype == DType::string) return;
@@ -248,7 +248,7 @@ void Resolver::add_weights() {
           {value.name, "weight is not there (" + value.constant->missing() + "): taken to be any finite value"});
     }
     if (!range) continue;
-    result_.of[i] = uniform(types_[id], *range);
+    result_.of[i] = std::make_shared<AbsTensor>(uniform(types_[id], *range));
     result_.of[i]->identity = id;
   }
   if (trained || varied == 0) return;
@@ -274,7 +274,7 @@ Premises Resolver::run() {
   add_weights();
   note_unused();
   add_orders(graph_, types_, contract_.orders, result_);
-  for (std::optional<AbsTensor>& x : result_.of) {
+  for (const std::shared_ptr<AbsTensor>& x : result_.of) {
     if (x && x->cells.size() > max_cells_) simplify(*x, max_cells_);
   }
   return std::move(result_);

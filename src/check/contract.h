@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -76,8 +77,8 @@ struct TooWide {
 };
 
 struct Premises {
-  std::vector<std::optional<AbsTensor>> of = {};  // by ValueId: inputs and weights that are not exact
-  std::vector<ColumnOrder> column_orders = {};    // for apply_orders()
+  std::vector<std::shared_ptr<AbsTensor>> of = {};  // by ValueId: inputs and weights that are not exact; else null
+  std::vector<ColumnOrder> column_orders = {};      // for apply_orders()
   std::vector<TooWide> too_wide = {};
   std::vector<std::string> assumptions = {};  // "x: assumed [-50, 50] (float32; nothing declared, use ...)"
   std::vector<Note> notes = {};               // patterns that match nothing, ...

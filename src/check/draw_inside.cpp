@@ -256,7 +256,7 @@ Drawn Drawer::run() {
   Drawn drawn;
   for (std::size_t i = 0; i < premises_.of.size(); ++i) {
     const ValueId id{static_cast<std::int32_t>(i)};
-    const std::optional<AbsTensor>& range = premises_.of[i];
+    const std::shared_ptr<AbsTensor>& range = premises_.of[i];
     if (!range) continue;
     if (types_[id].kind == Type::Kind::optional) continue;  // absent is one of its values
     dims_[id] = dims_of(id);

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "check/constants.h"
 
@@ -26,129 +27,32 @@ class KeepSearch {
              const KeepOptions& options)
       : graph_(graph), types_(types), bindings_(bindings), contract_(contract), target_(target), options_(options) {}
 
-  KeepResult run() {
-    excuse_what_is_there();
-    while (grow()) {
-    }
-    if (result_.proved) shrink();
-    return std::move(result_);
-  }
+  KeepResult run();
 
  private:
   struct Trial {
-    Graph graph;
-    NodeSet kept;
+    Conversion conversion;
     std::vector<Finding> bad;  // not proved, not excused
   };
 
-  bool out_of_budget() {
-    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start_;
-    return result_.runs >= options_.max_runs || (options_.time_limit > 0 && spent.count() > options_.time_limit);
-  }
-
-  std::vector<Finding> findings(const Graph& graph, const Types& types, const ConstantChecks& checks) {
-    ++result_.runs;
-    const Premises assumed = premises(graph, types, contract_, options_.check.ranges.max_cells);
-    Analysis analysis = analyze(graph, types, assumed, options_.check);
-    ConstantChecks with_ranges = checks;
-    with_ranges.analysis = &analysis;
-    std::vector<Finding> all = constant_findings(graph_, with_ranges);
-    std::ranges::move(input_findings(assumed), std::back_inserter(all));
-    std::ranges::move(analysis.findings, std::back_inserter(all));
-    std::erase_if(all, [](const Finding& finding) { return finding.verdict == Verdict::proved; });
-    return all;
-  }
-
-  void excuse_what_is_there() {
-    for (const Finding& finding : findings(graph_, types_, {})) excused_.insert(key_of(finding));
-    result_.excused = excused_.size();
-  }
-
-  Trial converted(const NodeSet& keep) {
-    Conversion conversion = convert_floats(graph_, types_, target_, keep);
-    const Types types = infer_types(conversion.graph, bindings_);
-    Trial trial;
-    trial.bad = findings(conversion.graph, types, {.target = target_, .kept = &conversion.kept});
-    std::erase_if(trial.bad, [&](const Finding& finding) { return excused_.contains(key_of(finding)); });
-    trial.graph = std::move(conversion.graph);
-    trial.kept = std::move(conversion.kept);
-    return trial;
-  }
-
-  // One round: keeps a node more for every finding. False when that is over.
-  bool grow() {
-    if (out_of_budget()) {
-      result_.why = "the search was stopped after " + std::to_string(result_.runs) + " analyses";
-      return false;
-    }
-    const Trial trial = converted(result_.keep);
-    result_.proved = trial.bad.empty();
-    if (result_.proved) return false;
-    const NodeSet more = causes(trial);
-    const std::size_t before = result_.keep.size();
-    result_.keep.insert(more.begin(), more.end());
-    if (result_.keep.size() > before) return true;
-    const Finding& finding = trial.bad.front();
-    const std::string at = finding.node.valid()    ? describe(trial.graph, trial.graph.node(finding.node))
-                           : finding.value.valid() ? "'" + trial.graph.value(finding.value).name + "'"
-                                                   : "the model";
-    result_.why = std::string(finding.rule) + " at " + at + " stays whatever is kept";
-    return false;
-  }
+  bool out_of_budget() const;
+  std::vector<Finding> findings(const Graph& graph, const Types& types, const ConstantChecks& checks,
+                                Analysis& analysis);
+  void look_at_original();
+  Trial trial(const NodeSet& keep);
 
   bool is_original(NodeId id) const { return id.valid() && id.at() < graph_.nodes().size(); }
-  bool can_add(const Trial& trial, NodeId id) const { return is_original(id) && !trial.kept.contains(id); }
-
-  NodeSet causes(const Trial& trial) const {
-    NodeSet more;
-    std::set<ValueId> used;  // values whose users are to be kept
-    const auto is_first = [](const Finding& finding) { return finding.root < 0; };
-    const bool any_first = std::ranges::any_of(trial.bad, is_first);
-    for (const Finding& finding : trial.bad) {
-      // What only goes on from another finding is looked at when that one is gone.
-      if (is_first(finding) || !any_first) add_causes(trial, finding, more, used);
-    }
-    const auto nodes = trial.graph.nodes();
-    for (std::size_t i = 0; !used.empty() && i < nodes.size(); ++i) {
-      const NodeId id = {static_cast<std::int32_t>(i)};
-      const auto wanted = [&](ValueId input) { return used.contains(input); };
-      if (can_add(trial, id) && std::ranges::any_of(nodes[i].inputs, wanted)) more.insert(id);
-    }
-    return more;
-  }
-
-  // The node itself; when it is kept already, the nearest one before it that is not; for an inserted cast
-  // and for a constant or input, whoever uses it.
-  void add_causes(const Trial& trial, const Finding& finding, NodeSet& more, std::set<ValueId>& used) const {
-    if (!finding.node.valid()) {
-      if (finding.value.valid()) used.insert(finding.value);
-    } else if (!is_original(finding.node)) {
-      for (const ValueId out : trial.graph.node(finding.node).outputs) used.insert(out);
-    } else if (can_add(trial, finding.node)) {
-      more.insert(finding.node);
-    } else {
-      const auto addable = [&](ValueId value) { return can_add(trial, trial.graph.value(value).producer); };
-      const auto nearest = std::find_if(finding.path.rbegin(), finding.path.rend(), addable);
-      if (nearest != finding.path.rend()) more.insert(trial.graph.value(*nearest).producer);
-    }
-  }
-
-  bool suffices(const NodeSet& keep) { return converted(keep).bad.empty(); }
-
-  // Leaves out halves, then quarters, ..., then single nodes, as long as the rest suffices.
-  void shrink() {
-    for (std::size_t size = std::max<std::size_t>(result_.keep.size() / 2, 1); !result_.keep.empty(); size /= 2) {
-      const std::vector<NodeId> nodes(result_.keep.begin(), result_.keep.end());
-      for (std::size_t at = 0; at < nodes.size(); at += size) {
-        if (out_of_budget()) return;
-        NodeSet fewer = result_.keep;
-        for (std::size_t i = at; i < std::min(at + size, nodes.size()); ++i) fewer.erase(nodes[i]);
-        if (suffices(fewer)) result_.keep = std::move(fewer);
-      }
-      if (size == 1) break;
-    }
-    result_.minimal = true;
-  }
+  // Nodes that read or give values the target cannot hold.
+  NodeSet too_large() const;
+  // What might help against a finding.
+  void add_causes(const Trial& now, const Finding& finding, NodeSet& keep, std::set<ValueId>& used) const;
+  void add_producers(const Trial& now, const Finding& finding, NodeSet& keep) const;
+  void add_users(const Trial& now, const std::set<ValueId>& used, NodeSet& keep) const;
+  NodeSet with_causes(const Trial& now, NodeSet keep) const;
+  Trial grow();
+  bool leave_out(const std::vector<NodeId>& nodes, std::size_t begin, std::size_t end, Trial& best);
+  bool shrink(Trial& best);
+  std::string obstacle(const Trial& trial) const;
 
   const Graph& graph_;
   const Types& types_;
@@ -157,9 +61,186 @@ class KeepSearch {
   DType target_;
   const KeepOptions& options_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  Analysis original_;
   std::set<SiteKey> excused_;
   KeepResult result_;
 };
+
+bool KeepSearch::out_of_budget() const {
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start_;
+  return result_.runs >= options_.max_runs || (options_.time_limit > 0 && spent.count() > options_.time_limit);
+}
+
+std::vector<Finding> KeepSearch::findings(const Graph& graph, const Types& types, const ConstantChecks& checks,
+                                          Analysis& analysis) {
+  ++result_.runs;
+  const Premises assumed = premises(graph, types, contract_, options_.check.ranges.max_cells);
+  analysis = analyze(graph, types, assumed, options_.check);
+  ConstantChecks with_ranges = checks;
+  with_ranges.analysis = &analysis;
+  std::vector<Finding> all = constant_findings(graph_, with_ranges);
+  std::ranges::move(input_findings(assumed), std::back_inserter(all));
+  std::ranges::copy(analysis.findings, std::back_inserter(all));
+  std::erase_if(all, [&](const Finding& finding) {
+    return finding.verdict == Verdict::proved || (options_.counts && !options_.counts(finding));
+  });
+  return all;
+}
+
+void KeepSearch::look_at_original() {
+  for (const Finding& finding : findings(graph_, types_, {}, original_)) excused_.insert(key_of(finding));
+  result_.excused = excused_.size();
+}
+
+KeepSearch::Trial KeepSearch::trial(const NodeSet& keep) {
+  Trial result;
+  result.conversion = convert_floats(graph_, types_, target_, keep);
+  const Types types = infer_types(result.conversion.graph, bindings_);
+  Analysis analysis;
+  result.bad = findings(result.conversion.graph, types, {.target = target_, .kept = &result.conversion.kept}, analysis);
+  std::erase_if(result.bad, [&](const Finding& finding) { return excused_.contains(key_of(finding)); });
+  // What was not reached has no findings either.
+  if (!analysis.complete) result.bad.push_back({.rule = "FN902", .verdict = Verdict::unknown});
+  return result;
+}
+
+// No need to find out step by step, along a chain of nodes, what cannot be in the target.
+NodeSet KeepSearch::too_large() const {
+  NodeSet nodes;
+  const double limit = max_finite(target_);
+  const auto exceeds = [&](ValueId id) {
+    if (!id.valid() || !original_.reached[id.at()] || graph_.value(id).constant) return false;
+    const AbsTensor& range = original_.ranges[id.at()];
+    return is_converted(range.dtype, target_) && range.hull().magnitude() > limit;
+  };
+  for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
+    const Node& node = graph_.nodes()[i];
+    if (std::ranges::any_of(node.inputs, exceeds) || std::ranges::any_of(node.outputs, exceeds)) {
+      nodes.insert({static_cast<std::int32_t>(i)});
+    }
+  }
+  return nodes;
+}
+
+// The node computes in its own format already: what reaches it does not.
+void KeepSearch::add_producers(const Trial& now, const Finding& finding, NodeSet& keep) const {
+  const Node& node = graph_.node(finding.node);
+  std::vector<ValueId> sources = node.inputs;
+  if (finding.operand >= 0) sources = {node.inputs[static_cast<std::size_t>(finding.operand)]};
+  bool added = false;
+  const auto add_producer = [&](ValueId id) {
+    const NodeId producer = id.valid() && id.at() < graph_.values().size() ? graph_.value(id).producer : NodeId{};
+    if (!producer.valid() || now.conversion.kept.contains(producer) || stated_constant(graph_.node(producer))) return;
+    added |= keep.insert(producer).second;
+  };
+  std::ranges::for_each(sources, add_producer);
+  for (auto at = finding.path.rbegin(); at != finding.path.rend() && !added; ++at) add_producer(*at);
+}
+
+// The node itself; when it is kept already, what it reads; for an inserted cast and for a constant, whoever uses it.
+void KeepSearch::add_causes(const Trial& now, const Finding& finding, NodeSet& keep, std::set<ValueId>& used) const {
+  if (!finding.node.valid()) {
+    if (finding.value.valid()) used.insert(finding.value);
+  } else if (!is_original(finding.node)) {
+    for (const ValueId out : now.conversion.graph.node(finding.node).outputs) used.insert(out);
+  } else if (stated_constant(graph_.node(finding.node))) {
+    used.insert(graph_.node(finding.node).outputs.front());
+  } else if (!now.conversion.kept.contains(finding.node)) {
+    keep.insert(finding.node);
+  } else {
+    add_producers(now, finding, keep);
+  }
+}
+
+void KeepSearch::add_users(const Trial& now, const std::set<ValueId>& used, NodeSet& keep) const {
+  const auto wanted = [&](ValueId id) { return used.contains(id); };
+  const Graph& mixed = now.conversion.graph;
+  for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
+    if (std::ranges::any_of(mixed.nodes()[i].inputs, wanted)) keep.insert({static_cast<std::int32_t>(i)});
+  }
+  // What leaves a body in the target's format does so for its owner's sake.
+  for (const Body& body : mixed.bodies()) {
+    if (is_original(body.owner) && std::ranges::any_of(body.outputs, wanted)) keep.insert(body.owner);
+  }
+}
+
+NodeSet KeepSearch::with_causes(const Trial& now, NodeSet keep) const {
+  std::set<ValueId> used;
+  for (const Finding& finding : now.bad) add_causes(now, finding, keep, used);
+  if (!used.empty()) add_users(now, used, keep);
+  return keep;
+}
+
+// Keeps more and more until nothing is worse than in the original, or nothing helps.
+KeepSearch::Trial KeepSearch::grow() {
+  Trial now = trial({});
+  if (now.bad.empty()) return now;
+  NodeSet next = with_causes(now, too_large());
+  while (next.size() > result_.keep.size()) {
+    if (out_of_budget()) return now;
+    now = trial(next);
+    result_.keep = next;
+    if (now.bad.empty()) return now;
+    next = with_causes(now, std::move(next));
+  }
+  // Single steps did not get there: start from the original formats everywhere.
+  for (std::size_t i = 0; i < graph_.nodes().size(); ++i) next.insert({static_cast<std::int32_t>(i)});
+  if (out_of_budget()) return now;
+  Trial everything = trial(next);
+  if (everything.bad.size() >= now.bad.size()) return now;
+  result_.keep = std::move(next);
+  return everything;
+}
+
+// Takes the smaller set when it is no worse.
+bool KeepSearch::leave_out(const std::vector<NodeId>& nodes, std::size_t begin, std::size_t end, Trial& best) {
+  NodeSet fewer = result_.keep;
+  for (std::size_t i = begin; i < end; ++i) fewer.erase(nodes[i]);
+  if (fewer.size() == result_.keep.size()) return false;
+  Trial without = trial(fewer);
+  std::set<SiteKey> allowed;
+  for (const Finding& finding : best.bad) allowed.insert(key_of(finding));
+  const auto is_allowed = [&](const Finding& finding) { return allowed.contains(key_of(finding)); };
+  if (!std::ranges::all_of(without.bad, is_allowed)) return false;
+  result_.keep = std::move(fewer);
+  best = std::move(without);
+  return true;
+}
+
+// All, halves, quarters, ..., then single nodes until none can be left out. False: out of budget before that.
+bool KeepSearch::shrink(Trial& best) {
+  for (std::size_t chunk = result_.keep.size(); chunk > 0;) {
+    const std::vector<NodeId> nodes(result_.keep.begin(), result_.keep.end());
+    bool changed = false;
+    // From the end: a node is often kept for the sake of those after it.
+    for (std::size_t end = nodes.size(); end > 0; end -= std::min(end, chunk)) {
+      if (out_of_budget()) return false;
+      changed |= leave_out(nodes, end - std::min(end, chunk), end, best);
+    }
+    if (chunk == 1 && !changed) return true;
+    chunk = std::min(std::max<std::size_t>(chunk / 2, 1), result_.keep.size());
+  }
+  return true;
+}
+
+std::string KeepSearch::obstacle(const Trial& trial) const {
+  if (out_of_budget()) return "the search was stopped after " + std::to_string(result_.runs) + " analyses";
+  const Finding& finding = trial.bad.front();
+  const Graph& mixed = trial.conversion.graph;
+  const std::string at = finding.node.valid()    ? describe(mixed, mixed.node(finding.node))
+                         : finding.value.valid() ? "'" + mixed.value(finding.value).name + "'"
+                                                 : "the model";
+  return std::string(finding.rule) + " at " + at + " stays whatever is kept";
+}
+
+KeepResult KeepSearch::run() {
+  look_at_original();
+  Trial best = grow();
+  result_.proved = best.bad.empty();
+  if (!result_.proved) result_.why = obstacle(best);
+  result_.minimal = shrink(best);
+  return std::move(result_);
+}
 
 }  // namespace
 

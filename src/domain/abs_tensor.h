@@ -24,11 +24,11 @@ using Cuts = std::vector<std::int64_t>;
 struct AbsTensor {
   DType dtype = DType::undefined;
   bool ranked = false;
-  Dims sizes = {};                  // per axis when ranked; -1: unknown
-  std::vector<Cuts> cuts = {};      // empty: no axis is cut; else one list per axis
+  Dims sizes = {};                                   // per axis when ranked; -1: unknown
+  std::vector<Cuts> cuts = {};                       // empty: no axis is cut; else one list per axis
   std::vector<Range> cells = std::vector<Range>(1);  // row-major over the blocks; one when nothing is cut
-  std::vector<Form> forms = {};     // one per cell, or empty: each cell is its own symbol
-  Sym first_symbol = -1;            // of the cells' own symbols; set when the value is stored
+  std::vector<Form> forms = {};                      // one per cell, or empty: each cell is its own symbol
+  Sym first_symbol = -1;                             // of the cells' own symbols; set when the value is stored
   Facts facts = {};
   // All elements, where they are known. The cells may be coarser.
   std::shared_ptr<const Tensor> exact = {};

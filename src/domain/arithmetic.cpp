@@ -77,8 +77,8 @@ Range multiply(DType dtype, const Range& a, const Range& b) {
     result.integer |= a.integer && b.integer && result.has_finite();
     const double a_least = least_magnitude(a, dtype);
     const double b_least = least_magnitude(b, dtype);
-    result.nonzero = result.lo <= 0 && result.hi >= 0 && a_least > 0 && b_least > 0 &&
-                     (a_least >= 1 || b_least >= 1) && is_float(dtype);
+    result.nonzero = result.lo <= 0 && result.hi >= 0 && a_least > 0 && b_least > 0 && (a_least >= 1 || b_least >= 1) &&
+                     is_float(dtype);
   }
   const auto times_infinity = [&](const Range& x, const Range& y) {
     if (!has_infinity(x)) return;

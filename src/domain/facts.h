@@ -14,23 +14,23 @@ namespace finity {
 
 struct Fact {
   enum class Kind : std::uint8_t {
-    max_of,         // this == max of source over `axes`
-    at_least,       // this >= source, elementwise after broadcasting this to the source
-    at_most,        // this <= source, likewise
-    at_least_abs,   // this >= |source| * (1 - slack), times the number in `range` where there is one
-    at_most_inverse,  // |this| * |source| <= range.hi
-    square_sum_of,  // this >= (sum of source^2 over `axes`) * (1 - slack) - tiny
-    mean_of,        // this is the mean of source over `axes`, computed in floats
-    square_of,      // this == source * source, rounded
-    mean_square_of,  // this is the mean of (square_of source) over `axes`
+    max_of,                // this == max of source over `axes`
+    at_least,              // this >= source, elementwise after broadcasting this to the source
+    at_most,               // this <= source, likewise
+    at_least_abs,          // this >= |source| * (1 - slack), times the number in `range` where there is one
+    at_most_inverse,       // |this| * |source| <= range.hi
+    square_sum_of,         // this >= (sum of source^2 over `axes`) * (1 - slack) - tiny
+    mean_of,               // this is the mean of source over `axes`, computed in floats
+    square_of,             // this == source * source, rounded
+    mean_square_of,        // this is the mean of (square_of source) over `axes`
     mean_square_at_least,  // this >= (mean of source^2 over `axes`, `total` elements) * (1 - slack), up to underflow
-    row_max,  // in every row along `axes`, the largest element lies in `range` (needs no source)
-    row_sum,  // elements are >= 0 and every row along `axes` sums to a value in `range`
-    sum_of,      // this == sum of the nonnegative source over `axes`, computed in floats
-    max_operand,  // this is an elementwise max of `total` operands, and operand number `axes` is source
-                  // (an invalid source: the number zero)
-    one_of_max,  // source is an elementwise max of several operands; where operand number k of
-                 // `axes` (a bit set of operand numbers) is that max, this lies in `range`
+    row_max,               // in every row along `axes`, the largest element lies in `range` (needs no source)
+    row_sum,               // elements are >= 0 and every row along `axes` sums to a value in `range`
+    sum_of,                // this == sum of the nonnegative source over `axes`, computed in floats
+    max_operand,           // this is an elementwise max of `total` operands, and operand number `axes` is source
+                           // (an invalid source: the number zero)
+    one_of_max,            // source is an elementwise max of several operands; where operand number k of
+                           // `axes` (a bit set of operand numbers) is that max, this lies in `range`
   };
   Kind kind = Kind::max_of;
   ValueId source = {};

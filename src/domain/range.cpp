@@ -199,7 +199,8 @@ Range increasing(DType dtype, const Range& x, double (*f)(double), int ulps, dou
   if (x.has_finite()) {
     const double lo = f(x.lo);
     const double hi = f(x.hi);
-    range = from_bounds(dtype, lo, hi, ulps);
+    // Libraries may swap neighbours that are equal but for rounding.
+    range = from_bounds(dtype, std::min(lo, hi), std::max(lo, hi), ulps);
     // f(0) = 0 is exact in every library: sin, tanh, expm1, ...
     if (x.lo == 0 && lo == 0 && range.has_finite()) range.lo = 0;
     if (x.hi == 0 && hi == 0 && range.has_finite()) range.hi = 0;
@@ -217,7 +218,7 @@ Range increasing(DType dtype, const Range& x, double (*f)(double), int ulps, dou
 Range decreasing(DType dtype, const Range& x, double (*f)(double), int ulps, double floor, double ceiling) {
   Range range;
   if (x.has_finite()) {
-    range = from_bounds(dtype, f(x.hi), f(x.lo), ulps);
+    range = from_bounds(dtype, std::min(f(x.hi), f(x.lo)), std::max(f(x.hi), f(x.lo)), ulps);
     if (range.has_finite()) {
       range.lo = std::clamp(range.lo, floor, ceiling);
       range.hi = std::clamp(range.hi, floor, ceiling);

@@ -71,7 +71,7 @@ Range multiply(DType dtype, const Range& a, const Range& b);
 Range divide(DType dtype, const Range& a, const Range& b);  // integers truncate; by zero: infinities and NaN
 Range negate(DType dtype, const Range& a);
 Range absolute(DType dtype, const Range& a);
-Range square(DType dtype, const Range& a);  // a * a, both the same element
+Range square(DType dtype, const Range& a);      // a * a, both the same element
 Range minimum(const Range& a, const Range& b);  // NaN in either gives NaN
 Range maximum(const Range& a, const Range& b);
 // The sum of `count` elements (least..most of them) of one range, added in any order and rounded
@@ -86,10 +86,10 @@ Range decreasing(DType dtype, const Range& x, double (*f)(double), int ulps, dou
                  double ceiling = kInf);
 
 // ---- float formats ---------------------------------------------------------
-double max_finite(DType dtype);       // of integers too: their largest value
-double lowest_finite(DType dtype);    //
-double min_subnormal(DType dtype);    // floats
-double unit_roundoff(DType dtype);    // u: |fl(x) - x| <= u |x| for normal results; 0 for integers
+double max_finite(DType dtype);           // of integers too: their largest value
+double lowest_finite(DType dtype);        //
+double min_subnormal(DType dtype);        // floats
+double unit_roundoff(DType dtype);        // u: |fl(x) - x| <= u |x| for normal results; 0 for integers
 double next_up(DType dtype, double x);    // neighbours in the dtype
 double next_down(DType dtype, double x);  //
 // |fl(x) - x| for any real |x| <= magnitude.

@@ -60,6 +60,21 @@ Range weight_total(const RangeCall& call, const AttentionRange& attention) {
   return {.lo = attention.sink ? 0 : std::max(0.0, 1 - error - lost), .hi = 1 + error};
 }
 
+// softcap * tanh(score / softcap)
+Range capped_scores(const RangeCall& call, const AttentionRange& attention, const Range& scores) {
+  if (!(attention.softcap > 0)) return scores;
+  const double cap = attention.softcap;
+  Range result;
+  if (scores.has_finite()) {
+    result = from_bounds(attention.dtype, cap * std::tanh(scores.lo / cap), cap * std::tanh(scores.hi / cap),
+                         call.settings().library_ulps);
+  }
+  if (scores.pinf) result = join(result, from_bounds(attention.dtype, cap, cap, 1));
+  if (scores.ninf) result = join(result, from_bounds(attention.dtype, -cap, -cap, 1));
+  result.nan |= scores.nan;
+  return result;
+}
+
 // +Inf in a row is NaN, and so is NaN itself.
 bool poisons(const Range& scores) { return scores.nan || scores.pinf; }
 
@@ -73,13 +88,7 @@ AttendedRange attend_range(RangeCall& call, const AttentionRange& attention) {
     call.site("FN204", 0, result.raw, unbounded(result.raw));
     result.raw = result.raw.has_finite() ? result.raw.finite() : any_finite(attention.dtype);
   }
-  result.capped = result.raw;
-  if (attention.softcap > 0 && result.capped.has_finite()) {
-    const double limit = next_up(attention.dtype, attention.softcap);
-    result.capped.lo = std::clamp(result.capped.lo, -limit, limit);
-    result.capped.hi = std::clamp(result.capped.hi, -limit, limit);
-    if (result.capped.pinf || result.capped.ninf) result.capped = {.lo = -limit, .hi = limit, .nan = result.capped.nan};
-  }
+  result.capped = capped_scores(call, attention, result.raw);
   result.biased = outward(attention.dtype, add(attention.dtype, result.capped, attention.bias));
   if (attention.softmax_type != DType::undefined && result.biased.has_finite()) {
     const Range narrow = from_bounds(attention.softmax_type, result.biased.lo, result.biased.hi);

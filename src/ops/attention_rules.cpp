@@ -52,7 +52,7 @@ HeadSizes head_sizes(const RangeCall& call, std::size_t input, std::string_view 
 }
 
 // Whether something besides the mask can hide every key from a query.
-bool frontier_forbids_all(const RangeCall& call, std::int64_t queries, std::int64_t keys) {
+bool frontier_forbids_all(const RangeCall& call, std::int64_t queries, std::int64_t fresh_keys) {
   const bool causal = call.integer("is_causal") != 0;
   const bool left = call.integer("left_window_size", -1) >= 0, right = call.integer("right_window_size", -1) >= 0;
   if (call.has_range(6)) {
@@ -60,24 +60,25 @@ bool frontier_forbids_all(const RangeCall& call, std::int64_t queries, std::int6
     if (causal || left || right) return true;
     return !(call.hull(6).lo >= 1);
   }
-  // A query sees its own position unless it lies behind the last key.
-  return left && !(queries >= 0 && keys >= 0 && queries <= keys);
+  // A query sees its own position, counted from the end of a cache, unless it lies behind the last key.
+  return left && !(queries >= 0 && fresh_keys >= 0 && queries <= fresh_keys);
 }
 
-void set_mask(const RangeCall& call, AttentionRange& attention, std::int64_t queries) {
+void set_mask(const RangeCall& call, AttentionRange& attention, std::int64_t queries, std::int64_t fresh_keys) {
   const bool causal = call.integer("is_causal") != 0;
   const bool window = call.integer("left_window_size", -1) >= 0 || call.integer("right_window_size", -1) >= 0;
   attention.bias = call.has_range(3) ? mask_bias(call.in(3)) : point(0);
   const bool frontier = causal || window || call.has_range(6);
   attention.masked = call.has_range(3) || window || call.has_range(6);
-  attention.may_forbid_all = frontier_forbids_all(call, queries, attention.keys);
+  attention.may_forbid_all = frontier_forbids_all(call, queries, fresh_keys);
   if (call.has_range(3)) {
     const AbsTensor& mask = call.in(3);
     attention.mask_operand = 3;
     attention.mask = &mask;
-    // A short mask forbids the keys behind its end.
+    // A short mask forbids the keys behind its end: all that a window to the left leaves to a late query.
     const bool is_short = !mask.ranked || mask.rank() == 0 || mask.sizes.back() != attention.keys;
-    attention.mask_alone = !frontier && !is_short;
+    attention.may_forbid_all |= is_short && (call.integer("left_window_size", -1) >= 0 || call.has_range(6));
+    attention.mask_alone = !frontier;
     attention.bias.ninf |= is_short;
   }
   attention.bias.ninf |= frontier;
@@ -113,7 +114,7 @@ void range_attention(RangeCall& call) {
   attention.scale = call.real("scale", 0);
   attention.softcap = call.real("softcap");
   attention.softmax_type = softmax_type(call);
-  set_mask(call, attention, query.length);
+  set_mask(call, attention, query.length, key.length);
   const AttendedRange scores = attend_range(call, attention);
   call.out(0, attended_output(call, attention, scores, call.in(2), call.has_range(5), call.out_type(0)));
   call.out(1, attention.key);

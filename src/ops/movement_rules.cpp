@@ -61,7 +61,7 @@ Range positions_below(std::int64_t size) {
 
 Range size_range(const Dim& dim) {
   if (dim.known()) return point(static_cast<double>(dim.size));
-  return whole_numbers(0, kManyElements);
+  return whole_numbers(0, kManyElements);  // that there is an element must be declared
 }
 
 std::int64_t size_along(const AbsTensor& x, std::size_t axis) {

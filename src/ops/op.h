@@ -15,7 +15,17 @@ class RangeCall;
 
 // What the truth of a boolean result says about the operands: how guards refine ranges.
 enum class Relation : std::uint8_t {
-  none, less, less_equal, greater, greater_equal, equal, logical_and, logical_or, logical_not, is_nan, is_inf
+  none,
+  less,
+  less_equal,
+  greater,
+  greater_equal,
+  equal,
+  logical_and,
+  logical_or,
+  logical_not,
+  is_nan,
+  is_inf
 };
 
 struct OpDef {

@@ -20,15 +20,15 @@ struct RangeSettings {
   bool affine = true;
   // Partial sums of float16 and bfloat16: float32, or the format itself (undefined: either may happen).
   DType accumulate = DType::undefined;
-  int library_ulps = 4;        // error granted to exp, log, tanh, ... of any library
+  int library_ulps = 4;  // error granted to exp, log, tanh, ... of any library
   bool flush_subnormals = false;
 };
 
 // A place where a rule of the table could be violated, as found at one node.
 struct Site {
   std::string_view rule = {};
-  int operand = -1;     // -1: the result
-  Range seen = {};      // what reaches it
+  int operand = -1;       // -1: the result
+  Range seen = {};        // what reaches it
   bool possible = false;  // false: proved safe
   bool certain = false;   // every value is unsafe
 };

@@ -28,8 +28,7 @@ void range_bounded_increasing(RangeCall& call) {
 }
 template <double (*F)(double)>
 void range_increasing(RangeCall& call) {
-  range_unary(call,
-              [&](const Range& x, DType dtype) { return increasing(dtype, x, F, call.settings().library_ulps); });
+  range_unary(call, [&](const Range& x, DType dtype) { return increasing(dtype, x, F, call.settings().library_ulps); });
 }
 // Exact in every format (floor, ceil, round, sign, ...).
 template <double (*F)(double)>

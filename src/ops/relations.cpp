@@ -35,8 +35,8 @@ AbsTensor affine_sum(RangeCall& call, const AbsTensor& a, const AbsTensor& b, bo
     const Range& y = right.cells[i];
     result.cells[i] = minus ? subtract(dtype, x, y) : add(dtype, x, y);
   }
-  const bool forms = call.settings().affine && left.forms.size() == left.cells.size() &&
-                     right.forms.size() == right.cells.size();
+  const bool forms =
+      call.settings().affine && left.forms.size() == left.cells.size() && right.forms.size() == right.cells.size();
   if (!forms) {
     result.forms.clear();
     result.first_symbol = -1;
@@ -62,7 +62,7 @@ AbsTensor scaled(RangeCall& call, const AbsTensor& x, double factor, const AbsTe
   if (!is_float(dtype)) return result;
   result.forms.resize(x.cells.size());
   for (std::size_t i = 0; i < x.cells.size(); ++i) {
-    const Form own = !x.forms.empty()        ? x.forms[i]
+    const Form own = !x.forms.empty()      ? x.forms[i]
                      : x.first_symbol >= 0 ? symbol_form(x.first_symbol + static_cast<Sym>(i))
                                            : Form{};
     result.forms[i] = rounded(scale(own, factor), dtype, call.symbols(), result.cells[i]);

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "base/error.h"
-#include "ops/flow_range.h"
 #include "ops/families.h"
+#include "ops/flow_range.h"
 #include "ops/loops.h"
 #include "ops/pieces.h"
 #include "ops/rules.h"

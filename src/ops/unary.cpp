@@ -6,9 +6,9 @@
 #include "ops/elementwise.h"
 #include "ops/fact_rules.h"
 #include "ops/families.h"
-#include "ops/relations.h"
 #include "ops/function_range.h"
 #include "ops/range_rules.h"
+#include "ops/relations.h"
 
 namespace finity {
 
@@ -137,6 +137,8 @@ void range_neg(RangeCall& call) {
   call.out(0, std::move(result));
 }
 
+Facts unordered(const AbsTensor&) { return {}; }
+
 // Floor, Ceil, Round: nothing happens to integers.
 template <Range (*F)(DType, const Range&, int), Facts (*Order)(const AbsTensor&)>
 void range_to_integers(RangeCall& call) {
@@ -145,7 +147,7 @@ void range_to_integers(RangeCall& call) {
   const auto of_range = [&](const Range& r) { return F(x.dtype, r, 0); };
   AbsTensor result = map_cells(x, x.dtype, of_range);
   result.facts = mapped_facts(x.facts, Monotone::increasing, of_range);
-  if constexpr (Order != nullptr) std::ranges::copy(Order(x), std::back_inserter(result.facts));
+  std::ranges::copy(Order(x), std::back_inserter(result.facts));
   call.out(0, std::move(result));
 }
 
@@ -284,7 +286,7 @@ const OpDef kOps[] = {
      .tf = "Round",
      .infer = infer_same_shape,
      .eval = eval_float_unary<round_half_even>,
-     .range = range_to_integers<round_of, nullptr>,
+     .range = range_to_integers<round_of, unordered>,
      .elementwise = true},
     {.name = "Sqrt",
      .summary = "square root, NaN below zero",

@@ -1,9 +1,9 @@
 // Elementwise ops of any number of broadcast operands.
-#include "ops/select_range.h"
 #include "ops/elementwise.h"
 #include "ops/extremes.h"
 #include "ops/families.h"
 #include "ops/partial_ints.h"
+#include "ops/select_range.h"
 
 namespace finity {
 

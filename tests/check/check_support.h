@@ -24,7 +24,10 @@ struct Checked {
     }
     throw Error("no value named " + std::string(name));
   }
-  const AbsTensor& premise(std::string_view name) const { return premises.of[value(name).at()].value(); }
+  const AbsTensor& premise(std::string_view name) const {
+    if (!premises.of[value(name).at()]) throw Error("nothing is assumed of " + std::string(name));
+    return *premises.of[value(name).at()];
+  }
   Range range(std::string_view name) const { return analysis.ranges[value(name).at()].hull(); }
   const Finding* finding(std::string_view node_result, std::string_view rule) const {
     for (const Finding& finding : analysis.findings) {

@@ -436,5 +436,7 @@ TEST(Orders, ColumnsOfOneInput) {
   EXPECT_GE(difference.hi, 20);
 }
 
+// ---- what the declarations are good for ------------------------------------
+
 }  // namespace
 }  // namespace finity

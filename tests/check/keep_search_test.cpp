@@ -72,5 +72,131 @@ TEST(KeepSearch, SaysWhyItFails) {
   EXPECT_EQ(stopped.why, "the search was stopped after 2 analyses");
 }
 
+// ---- what is kept ----------------------------------------------------------
+
+using Names = std::vector<std::string>;
+
+struct Plan : KeepResult {
+  Names names;
+};
+
+Plan plan(const std::string& text, const char* range) {
+  const Graph graph = parse_graph(text, "g");
+  Plan result;
+  static_cast<KeepResult&>(result) = search(graph, range);
+  result.names = names(graph, result.keep);
+  return result;
+}
+
+TEST(KeepPlan, NothingIsKeptWhereEverythingFits) {
+  const Plan result = plan(R"(opset 17
+    graph g (x: float32[2]) -> (y) {
+      s = Mul(x, x) @ "square"
+      y = Exp(s) @ "exp"
+    })",
+                           "x:[-3,3]");
+  EXPECT_TRUE(result.proved);
+  EXPECT_TRUE(result.minimal);
+  EXPECT_EQ(result.names, Names{});
+}
+
+TEST(KeepPlan, AnOverflowThatIsScaledBack) {
+  const Plan result = plan(R"(opset 17
+    graph g (x: float32[2]) -> (y) {
+      const small: float32[] = {0.001}
+      a = Relu(x) @ "relu"
+      s = Mul(a, a) @ "square"
+      t = Mul(s, small) @ "scale"
+      u = Add(t, t) @ "double"
+      y = Sqrt(u) @ "root"
+    })",
+                           "x:[-1000,1000]");
+  EXPECT_TRUE(result.proved);
+  EXPECT_TRUE(result.minimal);
+  EXPECT_EQ(result.names, (Names{"square", "scale"})) << "1e6 exists only between them";
+}
+
+TEST(KeepPlan, AnEpsilonThatVanishes) {
+  const Plan result = plan(R"(opset 17
+    graph g (x: float32[2]) -> (y) {
+      const eps: float32[] = {1e-9}
+      s = Mul(x, x) @ "square"
+      t = Add(s, eps) @ "add"
+      y = Log(t) @ "log"
+      z = Relu(y) @ "relu"
+    })",
+                           "x:[-3,3]");
+  EXPECT_TRUE(result.proved);
+  EXPECT_EQ(result.names, (Names{"add", "log"}));
+}
+
+TEST(KeepPlan, ProducersOfAKeptNode) {
+  const Plan result = plan(R"(opset 17
+    graph g (x: float32[2]) -> (y) {
+      s = Mul(x, x) @ "square"
+      const small: float32[] = {0.001}
+      y = Mul(s, small) @ "scale"
+    })",
+                           "x:[-1000,1000]");
+  EXPECT_EQ(result.names, (Names{"square", "scale"}));
+}
+
+TEST(KeepPlan, WhatTheOriginalLacksCannotBeRepaired) {
+  const Plan result = plan(R"(opset 17
+    graph g (x: float32[2]) -> (y, z) {
+      y = Log(x) @ "log"
+      z = Mul(x, x) @ "square"
+    })",
+                           "x:[-1000,1000]");
+  EXPECT_TRUE(result.proved) << "as good as the original";
+  EXPECT_EQ(result.names, Names{"square"});
+  EXPECT_EQ(result.excused, 1U);
+}
+
+TEST(KeepPlan, ConstantsThatBecomeInfinite) {
+  const Plan result = plan(R"(opset 17
+    graph g (x: float32[4, 8], m: bool[4, 8]) -> (y) {
+      const low: float32[] = {-1e9}
+      s = Where(m, x, low) @ "where"
+      y = Softmax(s) @ "softmax"
+    })",
+                           "x:[-3,3]");
+  EXPECT_TRUE(result.proved);
+  EXPECT_EQ(result.names, (Names{"where", "softmax"}));
+}
+
+TEST(KeepPlan, ALongChainOfLargeValues) {
+  std::string text =
+      "opset 17\ngraph g (x: float32[2]) -> (y) {\n const one: float32[] = {1}\n const k: float32[] = {1e-6}\n";
+  text += " v0 = Mul(x, x) @ \"n0\"\n";
+  for (int i = 1; i < 40; ++i) {
+    text += " v" + std::to_string(i) + " = Add(v" + std::to_string(i - 1) + ", one) @ \"n" + std::to_string(i) + "\"\n";
+  }
+  text += " w = Mul(v39, k) @ \"last\"\n y = Relu(w) @ \"relu\"\n}";
+  const Plan result = plan(text, "x:[-1000,1000]");
+  EXPECT_TRUE(result.proved);
+  EXPECT_EQ(result.names.size(), 41U);
+}
+
+TEST(KeepPlan, InsideLoops) {
+  const Plan result = plan(R"(opset 17
+    graph g (x: float32[2]) -> (y) {
+      const trip: int64[] = {3}
+      const go: bool[] = {true}
+      y = Loop(trip, go, x) {
+        body = graph b (i: int64[], k: bool[], state: float32[2]) -> (k2, next) {
+          k2 = Not(stop)
+          const stop: bool[] = {false}
+          const small: float32[] = {1e-5}
+          t = Mul(state, state) @ "square"
+          next = Mul(t, small) @ "scale"
+        }
+      } @ "loop"
+    })",
+                           "x:[-1000,1000]");
+  EXPECT_TRUE(result.proved);
+  EXPECT_EQ(result.names, (Names{"square", "scale"}));
+}
+
 }  // namespace
 }  // namespace finity

@@ -373,6 +373,73 @@ std::vector<Case> cases() {
   return result;
 }
 
+// Ops of one float tensor whose elements do not keep to themselves: they reduce, move, or look at neighbours.
+const std::set<std::string_view> kMixing = {"ReduceSum",
+                                            "ReduceMean",
+                                            "ReduceProd",
+                                            "ReduceSumSquare",
+                                            "ReduceL1",
+                                            "ReduceL2",
+                                            "ReduceLogSum",
+                                            "ReduceLogSumExp",
+                                            "ReduceMax",
+                                            "ReduceMin",
+                                            "TopK",
+                                            "Softmax",
+                                            "LogSoftmax",
+                                            "Hardmax",
+                                            "MeanVarianceNormalization",
+                                            "LpNormalization",
+                                            "LRN",
+                                            "Det",
+                                            "Inverse",
+                                            "MaxPool",
+                                            "AveragePool",
+                                            "LpPool",
+                                            "GlobalMaxPool",
+                                            "GlobalAveragePool",
+                                            "GlobalLpPool",
+                                            "Reshape",
+                                            "Flatten",
+                                            "Squeeze",
+                                            "Unsqueeze",
+                                            "Transpose",
+                                            "Split",
+                                            "Slice",
+                                            "Pad",
+                                            "DepthToSpace",
+                                            "SpaceToDepth",
+                                            "Trilu",
+                                            "Unique",
+                                            "Resize",
+                                            "Upsample",
+                                            "MultiHeadAttention",
+                                            "SequenceErase",
+                                            "ConcatFromSequence",
+                                            "SplitToSequence",
+                                            "DFT",
+                                            "TreeEnsemble",
+                                            "ImageScaler",
+                                            "Crop"};
+
+bool takes_one_float_tensor(const OpDef& op) {
+  const Signature& signature = signature_of(op);
+  if (op.eval == nullptr || op.random || signature.inputs.empty() || signature.outputs.empty()) return false;
+  for (std::size_t i = 1; i < signature.inputs.size(); ++i) {
+    if (signature.inputs[i].arity != Param::Arity::optional) return false;
+  }
+  const ParamType& type = signature.inputs[0].type;
+  return signature.inputs[0].arity == Param::Arity::one && type.dtypes[static_cast<std::size_t>(DType::float16)] &&
+         !type.variable.empty() && signature.outputs[0].type.variable == type.variable;
+}
+
+TEST(UnaryOps, AreEitherElementwiseOrKnownToMix) {
+  for (const OpDef* op : all_ops()) {
+    if (!takes_one_float_tensor(*op)) continue;
+    EXPECT_NE(op->elementwise, kMixing.contains(op->name)) << op->name << ": set OpDef::elementwise, or list it here";
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Table, UnaryRanges, testing::ValuesIn(cases()), [](const auto& info) {
   std::string label = std::string(info.param.op->domain) + "_" + std::string(info.param.op->name) + "_" +
                       std::string(name(info.param.dtype));

@@ -258,6 +258,30 @@ ProbeOperand any_operand(Rng& rng, DType dtype, const Dims& dims, double lo, dou
   return abstract(random_abstract(rng, dtype, dims, lo, hi, 1 + rng.below(12)));
 }
 
+namespace {
+
+std::string describe(const Attr& attr) {
+  if (const auto* number = std::get_if<std::int64_t>(&attr)) return std::to_string(*number);
+  if (const auto* real = std::get_if<float>(&attr)) return std::to_string(*real);
+  if (const auto* text = std::get_if<std::string>(&attr)) return *text;
+  if (const auto* list = std::get_if<std::vector<std::int64_t>>(&attr)) return to_string(*list);
+  return "...";
+}
+
+}  // namespace
+
+std::string describe(const RangeProbe& probe) {
+  std::string text = probe.op + "(";
+  for (const ProbeOperand& operand : probe.operands) {
+    if (operand.known) text += " " + std::string(name(operand.known->dtype())) + to_string(operand.known->dims()) + "!";
+    else if (operand.range) text += " " + std::string(name(operand.range->dtype)) + to_string(operand.range->sizes);
+    else text += " -";
+  }
+  text += " )";
+  for (const auto& [key, value] : probe.attrs) text += " " + key + "=" + describe(value);
+  return text + " cells=" + std::to_string(probe.settings.max_cells);
+}
+
 std::vector<Datum> random_members(Rng& rng, const RangeProbe& probe) {
   std::vector<Datum> result;
   for (const ProbeOperand& operand : probe.operands) {
@@ -276,7 +300,7 @@ std::string unsound(Rng& rng, RangeProbe& probe, int tries) {
     const std::vector<Tensor> results = probe.evaluate(random_members(rng, probe));
     for (std::size_t o = 0; o < results.size(); ++o) {
       const std::string why = leaves(results[o], probe.ranges[o]);
-      if (!why.empty()) return "output " + std::to_string(o) + ": " + why;
+      if (!why.empty()) return describe(probe) + ": output " + std::to_string(o) + ": " + why;
     }
   }
   return {};
