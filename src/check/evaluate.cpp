@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "check/analyzer.h"
+#include "ops/row_tables.h"
 
 namespace finity {
 
@@ -114,6 +115,7 @@ void Analyzer::apply_rule(NodeId id, const Node& node, Operands operands) {
   };
   call.set_hooks(std::move(hooks));
   node.op->range(call);
+  use_rows(call);
   for (Site& site : call.sites()) {
     const ValueId value =
         site.operand >= 0 ? node.inputs[static_cast<std::size_t>(site.operand)] : node.outputs.front();

@@ -21,6 +21,18 @@ namespace finity {
 // Inner cut positions of one axis, increasing, each in (0, size): cuts {2} of size 5 are blocks [0,2) and [2,5).
 using Cuts = std::vector<std::int64_t>;
 
+// Known rows chosen by indices that are only known when the model runs (anchors, schedules): element [p, i, t] is
+// table[p, index[i], t], where i stands for `index_rank` axes and t for `behind` axes. Values with the same index are
+// computed row by row, for all rows there are.
+struct RowTable {
+  std::shared_ptr<const Tensor> table = {};
+  ValueId index = {};  // identity of the indices
+  std::size_t index_rank = 0;
+  std::size_t behind = 0;
+
+  std::size_t row_axis() const { return table->rank() - 1 - behind; }
+};
+
 struct AbsTensor {
   DType dtype = DType::undefined;
   bool ranked = false;
@@ -32,6 +44,7 @@ struct AbsTensor {
   Facts facts = {};
   // All elements, where they are known. The cells may be coarser.
   std::shared_ptr<const Tensor> exact = {};
+  std::shared_ptr<const RowTable> rows = {};
   // Values with the same identity have the same elements at the same indices (Identity, Dropout at inference, ...).
   ValueId identity = {};
 
@@ -72,6 +85,8 @@ Range range_of(const Tensor& tensor);
 AbsTensor join(const AbsTensor& a, const AbsTensor& b, std::size_t max_cells);
 AbsTensor widen(const AbsTensor& a, const AbsTensor& b);
 bool is_subset(const AbsTensor& a, const AbsTensor& b);
+// What two descriptions of the same tensor say together: cells of both, the claims of a.
+AbsTensor meet(const AbsTensor& a, const AbsTensor& b, std::size_t max_cells, Symbols* symbols);
 
 // ---- grids -----------------------------------------------------------------
 // Adds cuts; cells and forms are repeated, symbols become those of the slices.

@@ -111,6 +111,7 @@ AbsTensor refined(const AbsTensor& x, const std::vector<Cuts>& cuts, Symbols* sy
   AbsTensor result = empty_grid(x.dtype, x.sizes, std::move(all));
   result.facts = x.facts;
   result.exact = x.exact;
+  result.rows = x.rows;
   result.identity = x.identity;
   std::vector<Form> forms(symbols != nullptr ? result.cells.size() : 0);
   std::vector<const Part*> here(x.rank());
@@ -162,6 +163,7 @@ AbsTensor coarsened(const AbsTensor& x, std::vector<Cuts> cuts) {
   AbsTensor result = empty_grid(x.dtype, x.sizes, std::move(cuts));
   result.facts = x.facts;
   result.exact = x.exact;
+  result.rows = x.rows;
   result.identity = x.identity;
   std::vector<Form> forms(result.cells.size());
   std::vector<bool> filled(result.cells.size(), false);
@@ -197,6 +199,7 @@ AbsTensor unranked(const AbsTensor& x) {
   result.sizes = {};
   result.cuts = {};
   result.facts = {};
+  result.rows.reset();
   return result;
 }
 

@@ -141,6 +141,7 @@ AbsTensor widen(const AbsTensor& a, const AbsTensor& b) {
 bool is_subset(const AbsTensor& a, const AbsTensor& b) {
   if (a.dtype != b.dtype || !sizes_within(a, b)) return false;
   if (b.exact && !(a.exact && (a.exact == b.exact || identical(*a.exact, *b.exact)))) return false;
+  if (b.rows && a.rows != b.rows) return false;
   for (const Fact& fact : b.facts) {
     if (!implies(a.facts, fact)) return false;
   }
@@ -149,6 +150,25 @@ bool is_subset(const AbsTensor& a, const AbsTensor& b) {
     if (!is_subset(inner.cells[i], b.cells[i])) return false;
   }
   return forms_within(inner, b);
+}
+
+AbsTensor meet(const AbsTensor& a, const AbsTensor& b, std::size_t max_cells, Symbols* symbols) {
+  const Range all = b.hull();
+  AbsTensor result = a;
+  for (Range& cell : result.cells) cell = meet(cell, all);
+  if (!b.cut() || !a.ranked || !b.ranked || a.rank() != b.rank()) return result;
+  AbsTensor other = b;
+  for (std::size_t axis = 0; axis < a.rank(); ++axis) {
+    if (a.sizes[axis] != b.sizes[axis]) other = uncut(other, axis);
+    other.sizes[axis] = a.sizes[axis];
+  }
+  const std::vector<Cuts> cuts = all_cuts(result, other);
+  if (cell_count(cuts) > 4 * std::max<std::size_t>(max_cells, 1)) return result;
+  result = refined(result, cuts, symbols);
+  other = refined(other, cuts, nullptr);
+  for (std::size_t i = 0; i < result.cells.size(); ++i) result.cells[i] = meet(result.cells[i], other.cells[i]);
+  simplify(result, max_cells);
+  return result;
 }
 
 }  // namespace finity

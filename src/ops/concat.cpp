@@ -8,7 +8,9 @@
 #include "ops/families.h"
 #include "ops/move.h"
 #include "ops/movement_rules.h"
+#include "ops/pieces.h"
 #include "ops/range_rules.h"
+#include "ops/row_tables.h"
 #include "ops/rules.h"
 #include "ops/shape_values.h"
 
@@ -222,6 +224,8 @@ void range_split(RangeCall& call) {
   for (std::size_t i = 0; i < call.output_count(); ++i) {
     if (start >= 0 && sizes[i] >= 0) {
       settle(call, i, sliced(x, axis, start, sizes[i], call.symbols()));
+      move_rows(call, i, axis, 0,
+                [&](const Tensor& table, std::size_t at) { return take_range(table, at, start, sizes[i]); });
       start += sizes[i];
       continue;
     }

@@ -7,7 +7,9 @@
 #include "ops/families.h"
 #include "ops/move.h"
 #include "ops/movement_rules.h"
+#include "ops/pieces.h"
 #include "ops/range_rules.h"
+#include "ops/row_tables.h"
 #include "ops/rules.h"
 #include "ops/shape_values.h"
 
@@ -89,12 +91,30 @@ AbsTensor gathered_somewhere(RangeCall& call, const AbsTensor& x, std::size_t ax
                    call.symbols());
 }
 
+// Unknown rows of a constant. All of them: values with the same index must have the same rows.
+void give_gathered_rows(RangeCall& call, std::size_t axis) {
+  const AbsTensor& x = call.in(0);
+  const AbsTensor& indices = call.in(1);
+  if (!x.exact || !indices.identity.valid() || x.exact->empty()) return;
+  give_rows(call, 0,
+            {.table = x.exact, .index = indices.identity, .index_rank = indices.rank(), .behind = x.rank() - 1 - axis});
+}
+
 void range_gather(RangeCall& call) {
   const AbsTensor& x = call.in(0);
   if (!x.ranked || !call.in(1).ranked) return call.out(0, x.hull());
   const std::size_t axis = normalize_axis(call.integer("axis"), x.rank());
   const auto known = x.sizes[axis] >= 0 ? call.ints(1) : std::nullopt;
   settle(call, 0, known ? gathered_at(call, x, axis, *known) : gathered_somewhere(call, x, axis));
+  if (!known) give_gathered_rows(call, axis);
+  const bool one = known && known->size() == 1 && x.sizes[axis] > 0;
+  if (!one) return;
+  // A column of rows that were gathered before.
+  const std::int64_t column = checked_index(known->front(), x.sizes[axis]);
+  const bool gone = call.in(1).rank() == 0;
+  move_rows(call, 0, axis, gone ? -1 : 0, [&](const Tensor& table, std::size_t at) {
+    return gone ? take_at(table, at, column) : take_range(table, at, column, 1);
+  });
 }
 
 // ---- GatherElements --------------------------------------------------------

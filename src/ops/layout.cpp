@@ -11,6 +11,7 @@
 #include "ops/move.h"
 #include "ops/movement_rules.h"
 #include "ops/range_rules.h"
+#include "ops/row_tables.h"
 #include "ops/rules.h"
 #include "ops/shape_values.h"
 
@@ -244,6 +245,12 @@ void range_squeeze(RangeCall& call) {
   const auto axes = given(call, "axes", 1) ? known_numbers(call, "axes", 1) : std::nullopt;
   if (!x.ranked || !axes) return range_reshape(call);
   settle(call, 0, squeezed(x, axes_of(*axes, x.rank()), call.symbols()));
+  if (axes->size() != 1) return;
+  move_rows(call, 0, axes_of(*axes, x.rank())[0], -1, [](const Tensor& table, std::size_t at) {
+    Dims dims = table.dims();
+    dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(at));
+    return table.reshaped(std::move(dims));
+  });
 }
 
 void range_unsqueeze(RangeCall& call) {

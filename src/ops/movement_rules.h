@@ -28,7 +28,7 @@ bool settle_unmoved(RangeCall& call);
 Range positions_below(std::int64_t size);
 // Whole numbers lo ... hi as an int64 range.
 Range whole_numbers(double lo, double hi);
-// A size. One that has a name is taken to be at least 1; others may depend on data and be 0.
+// A size: exact, or 0 up to kManyElements.
 Range size_range(const Dim& dim);
 // Size of an axis in the operand's range, or -1.
 std::int64_t size_along(const AbsTensor& x, std::size_t axis);

@@ -52,6 +52,7 @@ void RangeCall::out(std::size_t i, AbsTensor result) {
   // What a rule copied from an operand by accident must not be believed; same() and the engine set them.
   out_[i].identity = {};
   out_[i].exact.reset();
+  out_[i].rows.reset();
   given_[i] = true;
 }
 
@@ -60,6 +61,7 @@ void RangeCall::same(std::size_t i, std::size_t j) {
   if (!has_output(i)) return;
   out_[i].identity = in(j).identity;
   out_[i].exact = in(j).exact;
+  out_[i].rows = in(j).rows;
 }
 
 void RangeCall::site(std::string_view rule, int operand, const Range& seen, bool possible, bool certain) {

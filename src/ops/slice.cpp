@@ -10,7 +10,9 @@
 #include "ops/families.h"
 #include "ops/move.h"
 #include "ops/movement_rules.h"
+#include "ops/pieces.h"
 #include "ops/range_rules.h"
+#include "ops/row_tables.h"
 #include "ops/rules.h"
 #include "ops/shape_values.h"
 
@@ -214,6 +216,11 @@ void range_slice(RangeCall& call) {
                      {*params.starts[i].number, *params.ends[i].number, *params.steps[i].number});
   }
   settle(call, 0, std::move(result));
+  if (!forward || params.axes.size() != 1) return;
+  move_rows(call, 0, params.axes[0], 0, [&](const Tensor& table, std::size_t at) {
+    const Picked range = slice_range(table.dim(at), starts->front(), ends->front(), 1);
+    return take_range(table, at, range.start, range.count);
+  });
 }
 
 // ---- Pad -------------------------------------------------------------------
