@@ -74,6 +74,8 @@ BENCHMARK_CAPTURE(range_rule, matmul_768x3072, "MatMul", {1, 128, 768}, {768, 30
 BENCHMARK_CAPTURE(range_rule, matmul_768x30522, "MatMul", {1, 128, 768}, {768, 30522});
 BENCHMARK_CAPTURE(range_rule, conv_512x512x3x3, "Conv", {1, 512, 14, 14}, {512, 512, 3, 3});
 BENCHMARK_CAPTURE(range_rule, conv_64x3x7x7, "Conv", {1, 3, 224, 224}, {64, 3, 7, 7});
+BENCHMARK_CAPTURE(range_rule, matmul_8x8, "MatMul", {1, 8}, {8, 8});
+BENCHMARK_CAPTURE(range_rule, conv_8x8x1x1, "Conv", {1, 8, 4, 4}, {8, 8, 1, 1});
 
 }  // namespace
 }  // namespace finity

@@ -57,6 +57,7 @@ class Resolver {
   Range integers_between(ValueId id, DType dtype, double lo, double hi, const InputContract& wish);
   void add_columns(AbsTensor& x, ValueId id, DType dtype, const InputContract& wish);
   void add_row_facts(AbsTensor& x, ValueId id, const InputContract& wish);
+  void add_sizes();
   void note_unused();
   [[noreturn]] void fail(ValueId id, const InputContract& wish, const std::string& why) const {
     throw Error(wish.origin + ": " + graph_.value(id).name + " (" + to_string(graph_, types_[id]) + ") " + why);
@@ -258,6 +259,18 @@ void Resolver::add_weights() {
                                 " (--weights " + std::string(name(contract_.weights)) + ")");
 }
 
+// Ranges of sums and means rest on this: see kManyElements.
+void Resolver::add_sizes() {
+  for (const ValueId id : graph_.main().inputs) {
+    const Type& type = types_[id];
+    if (!type.is_tensor() || type.dims()) continue;
+    result_.assumptions.push_back("sizes: sums and means over one that is not known are assumed to have 1 to " +
+                                  std::to_string(static_cast<std::int64_t>(kManyElements)) + " elements (" +
+                                  graph_.value(id).name + " is " + to_string(graph_, type) + "; use --shape)");
+    return;
+  }
+}
+
 void Resolver::note_unused() {
   for (std::size_t i = 0; i < used_.size(); ++i) {
     if (used_[i]) continue;
@@ -271,6 +284,7 @@ void Resolver::note_unused() {
 Premises Resolver::run() {
   const std::vector<std::int64_t> indexed = indexed_sizes(graph_, types_);
   for (const ValueId id : graph_.main().inputs) add_input(id, indexed);
+  add_sizes();
   add_weights();
   note_unused();
   add_orders(graph_, types_, contract_.orders, result_);

@@ -127,7 +127,7 @@ bool holds(const Fact& fact, const Tensor& tensor, const Tensor* source) {
     case Kind::at_least_abs:
       return holds_elementwise(tensor, *source,
                                [&, scale = fact.range.is_point() ? fact.range.lo : 1.0](double a, double b) {
-                                 return a >= std::abs(b) * scale * (1 - fact.slack);
+                                 return a >= std::abs(b) * scale * (1 - fact.slack) - fact.lost;
                                });
     case Kind::at_most_inverse:
       return holds_elementwise(tensor, *source, [&](double a, double b) {

@@ -17,7 +17,7 @@ struct Fact {
     max_of,                // this == max of source over `axes`
     at_least,              // this >= source, elementwise after broadcasting this to the source
     at_most,               // this <= source, likewise
-    at_least_abs,          // this >= |source| * (1 - slack), times the number in `range` where there is one
+    at_least_abs,          // this >= |source| * (1 - slack) - lost, times the number in `range` if there is one
     at_most_inverse,       // |this| * |source| <= range.hi
     square_sum_of,         // this >= (sum of source^2 over `axes`) * (1 - slack) - tiny
     mean_of,               // this is the mean of source over `axes`, computed in floats
@@ -38,6 +38,7 @@ struct Fact {
   // The reduced axes are still there with size 1 (or `this` broadcasts right without them).
   bool aligned = true;
   double slack = 0;  // relative
+  double lost = 0;   // absolute, of at_least_abs: squares of small numbers vanish
   Range range = {};
   int total = 0;  // one_of_max: number of operands of the max
 };

@@ -75,8 +75,8 @@ Range capped_scores(const RangeCall& call, const AttentionRange& attention, cons
   return result;
 }
 
-// +Inf in a row is NaN, and so is NaN itself.
-bool poisons(const Range& scores) { return scores.nan || scores.pinf; }
+// +Inf in a row is NaN, and so are NaN itself and a row of -Inf that no mask made.
+bool poisons(const AttendedRange& scores) { return scores.biased.nan || scores.biased.pinf || scores.capped.ninf; }
 
 }  // namespace
 
@@ -102,7 +102,7 @@ AttendedRange attend_range(RangeCall& call, const AttentionRange& attention) {
   }
   if (attention.masked) call.site("FN301", attention.mask_operand, result.biased, result.may_forbid_all);
   result.total = weight_total(call, attention);
-  result.total.nan = poisons(result.biased);
+  result.total.nan = poisons(result);
   return result;
 }
 

@@ -271,7 +271,7 @@ void range_divide(RangeCall& call) {
   if (positive && finite && a.hull().lo >= 0 && covered) cap_above(result, 1);
   if (const Fact* norm = related(b, Kind::at_least_abs, a);
       norm != nullptr && positive && finite && norm->slack < 0.5) {
-    const double limit = from_bounds(dtype, 0, quotient_limit(*norm, dtype)).hi;
+    const double limit = from_bounds(dtype, 0, quotient_limit(*norm, dtype, b.hull().lo)).hi;
     cap_above(result, limit);
     cap_below(result, -limit);
   }

@@ -105,24 +105,65 @@ void range_max_unpool(RangeCall& call) { call.out(0, join(call.hull(0), point(0)
 
 // ---- mean --------------------------------------------------------------------
 
+namespace {
+
+// A number that tells windows of up to two axes apart, for facts: two means over the same windows have the same one.
+// 0 where it would not fit. Bit 31 is that of no axis.
+std::uint32_t window_code(const Call& call, std::size_t rank) {
+  const Window window = read_window(call, rank);
+  if (rank > 2 || window.auto_pad != AutoPad::notset || window.ceil_mode) return 0;
+  std::uint32_t code = 1;
+  const auto append = [&](std::int64_t value, int bits) {
+    if (value < 0 || value >= std::int64_t{1} << bits) code = 0;
+    if (code != 0) code = code << bits | static_cast<std::uint32_t>(value);
+  };
+  for (const WindowAxis& axis : window.axes) {
+    if (axis.dilation != 1) return 0;
+    append(axis.kernel, 5);
+    append(axis.stride - 1, 3);
+    append(axis.pad_begin, 3);
+    append(axis.pad_end, 3);
+  }
+  append(call.integer("count_include_pad"), 1);
+  return code == 0 ? 0 : code | std::uint32_t{1} << 31;
+}
+
+// E[x^2] - E[x]^2 over windows is not negative either. Not aligned: a window's mean has no element of the source.
+void add_window_facts(const RangeCall& call, const AbsTensor& x, double terms, AbsTensor& result) {
+  const std::uint32_t code = x.ranked && x.rank() > 2 ? window_code(call, x.rank() - 2) : 0;
+  if (code == 0) return;
+  Fact fact{.kind = Fact::Kind::mean_of, .source = x.identity, .axes = code, .aligned = false, .slack = terms};
+  if (x.identity.valid()) result.facts.push_back(fact);
+  fact.kind = Fact::Kind::mean_square_of;
+  for (const Fact& square : x.facts) {
+    if (square.kind != Fact::Kind::square_of || square.total != 0 || !square.source.valid()) continue;
+    fact.source = square.source;
+    result.facts.push_back(fact);
+  }
+}
+
+}  // namespace
+
 void range_average_pool(RangeCall& call) {
   const DType dtype = call.out_dtype(0);
   const WindowCounts counts = window_counts(call, call.in(0));
   const bool padding = call.integer("count_include_pad") != 0;
   const double share = padding ? counts.least / counts.counted : 1;
   if (counts.may_be_empty) call.site("FN306", 0, call.hull(0), true);
-  call.out(0, pooled(call, [&](const Range& each) {
-             Range mean = in_all_carriers(call, dtype, [&](DType carrier) {
-               return group_mean(dtype, carrier, group_of(each, counts.least, counts.most));
-             });
-             // Zeros of the padding count, too: the mean is at least this share of what it is without them.
-             if (share < 1 && mean.has_finite()) {
-               const Range less = from_bounds(dtype, mean.lo * share, mean.hi * share, 2);
-               mean.lo = std::min(mean.lo, less.lo);
-               mean.hi = std::max(mean.hi, less.hi);
-             }
-             return counts.may_be_empty ? join(mean, point(0)) : mean;
-           }));
+  AbsTensor result = pooled(call, [&](const Range& each) {
+    Range mean = in_all_carriers(call, dtype, [&](DType carrier) {
+      return group_mean(dtype, carrier, group_of(each, counts.least, counts.most));
+    });
+    // Zeros of the padding count, too: the mean is at least this share of what it is without them.
+    if (share < 1 && mean.has_finite()) {
+      const Range less = from_bounds(dtype, mean.lo * share, mean.hi * share, 2);
+      mean.lo = std::min(mean.lo, less.lo);
+      mean.hi = std::max(mean.hi, less.hi);
+    }
+    return counts.may_be_empty ? join(mean, point(0)) : mean;
+  });
+  add_window_facts(call, call.in(0), counts.counted, result);
+  call.out(0, std::move(result));
 }
 
 void range_global_average_pool(RangeCall& call) {

@@ -3,7 +3,8 @@
 //
 //   ReduceMax        is the maximum of its operand, at least each element
 //   ReduceMin        at most each element
-//   ReduceSum        of what is never negative: at least each element
+//   ReduceSum        of what is never negative: its sum, and at least each element
+//   ReduceL1, L2     at least the size of each element
 //   ReduceSumSquare  square_sum_of; also ReduceSum of squares
 //   ReduceMean       mean_of; of squares: mean_square_of
 //   ReduceLogSumExp  at least each element: the largest is shifted to 0, and log(s) >= 0 for s >= 1
@@ -106,7 +107,8 @@ class FactWriter {
   std::vector<ValueId> square_roots() const {
     std::vector<ValueId> result;
     for (const Fact& fact : x_.facts) {
-      if (fact.kind == Fact::Kind::square_of) result.push_back(fact.source);
+      // With `total` set it is the square of a mean of the source.
+      if (fact.kind == Fact::Kind::square_of && fact.total == 0) result.push_back(fact.source);
     }
     return result;
   }
@@ -187,6 +189,7 @@ void range_reduce_sum(RangeCall& call) {
   if (is_float(x.dtype) && facts.known() && never_negative(x)) {
     for (Range& cell : result.cells) refine_sum(call, x, facts.axes(), cell);
     facts.add(Fact::Kind::at_least);
+    facts.add(Fact::Kind::sum_of);
     for (const ValueId root : facts.square_roots()) {
       facts.add(Fact::Kind::square_sum_of, root, square_sum_slack(call, x, facts.axes()));
     }
@@ -234,8 +237,18 @@ void range_reduce_l1(RangeCall& call) {
   call.out(0, std::move(result));
 }
 
-// No at_least_abs: squares of small elements vanish, so that the root may be 0 where they are not.
-void range_reduce_l2(RangeCall& call) { call.out(0, reduce_carried(call, reduced_of(call), root_of_squares)); }
+void range_reduce_l2(RangeCall& call) {
+  const AbsTensor& x = call.in(0);
+  const std::optional<Reduced> reduced = reduced_of(call);
+  AbsTensor result = reduce_carried(call, reduced, root_of_squares);
+  FactWriter facts(x, reduced, result);
+  if (is_float(x.dtype) && facts.known()) {
+    // The sum is at least each square, and that at least x^2 (1 - u) less half the smallest number.
+    facts.add(Fact::Kind::at_least_abs, x.identity, 8 * unit_roundoff(x.dtype));
+    if (!result.facts.empty()) result.facts.back().lost = std::sqrt(min_subnormal(x.dtype));
+  }
+  call.out(0, std::move(result));
+}
 
 void range_reduce_max(RangeCall& call) {
   const std::optional<Reduced> reduced = reduced_of(call);

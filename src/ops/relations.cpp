@@ -130,9 +130,9 @@ void root_facts(const AbsTensor& x, AbsTensor& root) {
   }
 }
 
-double quotient_limit(const Fact& norm, DType dtype) {
+double quotient_limit(const Fact& norm, DType dtype, double least) {
   const double scale = norm.range.is_point() ? norm.range.lo : 1;
-  const double limit = 1 / (scale * (1 - norm.slack));
+  const double limit = (1 + norm.lost / least) / (scale * (1 - norm.slack));
   return limit * (1 + 4 * unit_roundoff(dtype)) + min_subnormal(dtype);
 }
 
@@ -145,7 +145,7 @@ void inverse_facts(const AbsTensor& x, double numerator, AbsTensor& inverse) {
     bounded.kind = Fact::Kind::at_most_inverse;
     bounded.slack = 0;
     // Library functions may be a few units off.
-    const double limit = numerator * quotient_limit(fact, x.dtype) * (1 + 16 * unit_roundoff(x.dtype));
+    const double limit = numerator * quotient_limit(fact, x.dtype, hull.lo) * (1 + 16 * unit_roundoff(x.dtype));
     bounded.range = {.lo = 0, .hi = limit};
     if (std::isfinite(limit)) inverse.facts.push_back(bounded);
   }

@@ -23,8 +23,8 @@ void cap_below(AbsTensor& x, double limit);
 void root_facts(const AbsTensor& x, AbsTensor& root);
 // Facts of c / x, |c| at most `numerator`: at_least_abs becomes at_most_inverse.
 void inverse_facts(const AbsTensor& x, double numerator, AbsTensor& inverse);
-// The smallest number that |source / x| cannot pass, x having this at_least_abs fact.
-double quotient_limit(const Fact& norm, DType dtype);
+// The smallest number that |source / x| cannot pass, x having this at_least_abs fact and being at least `least` > 0.
+double quotient_limit(const Fact& norm, DType dtype, double least);
 
 // Both operands of a node are the same elements at the same indices.
 bool same_elements(const AbsTensor& a, const AbsTensor& b);

@@ -55,7 +55,6 @@ RowError row_error(const RangeCall& call, DType carrier, const Group& group) {
   error.sum_low = std::min(terms * u, 1.0);
   error.sum_growth = sum_growth(carrier, terms);
   error.sum_overflow = terms * error.sum_growth > max_finite(carrier);
-  error.least_term = std::exp(-width);
   return error;
 }
 
@@ -86,7 +85,8 @@ Range softmax_part(const RangeCall& call, DType dtype, DType carrier, const Grou
   if (error.sum_low < 0.5) hi = std::min(1.0, up * shift / (1 - error.sum_low) + min_subnormal(carrier));
   double lo = down / shift / error.sum_growth;
   // Exponentials below the normal numbers may be anything down to zero, and so is what an infinite sum divides.
-  if (error.least_term < 4 * min_normal(carrier) || lo < 4 * min_normal(carrier) || error.sum_overflow) lo = 0;
+  const double least_term = std::exp(x.lo - group.hull().hi);
+  if (least_term < 4 * min_normal(carrier) || lo < 4 * min_normal(carrier) || error.sum_overflow) lo = 0;
   const Range result = from_bounds(dtype, lo, std::max(lo, hi), 1);
   return {.lo = std::max(result.lo, 0.0), .hi = std::min(result.hi, 1.0)};
 }

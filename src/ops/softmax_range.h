@@ -23,7 +23,6 @@ struct RowError {
   double sum_low = 0;      // the computed sum is at least 1 - this of what its terms add up to
   double sum_growth = 1;   // and at most this times it
   bool sum_overflow = false;
-  double least_term = 0;  // exp(x - max) is at least this, before rounding
 };
 RowError row_error(const RangeCall& call, DType carrier, const Group& row);
 

@@ -195,6 +195,10 @@ TEST_P(CheckCases, Holds) {
   ASSERT_FALSE(test.expectations.empty()) << place << "the case expects nothing";
   const CheckedModel result = check(test);
   for (const Note& note : result.premises.notes) ADD_FAILURE() << place << note.where << ": " << note.text;
+  for (const std::string& words : test.assumptions) {
+    const auto has = [&](const std::string& text) { return text.find(words) != std::string::npos; };
+    EXPECT_TRUE(std::ranges::any_of(result.premises.assumptions, has)) << place << "nobody assumes '" << words << "'";
+  }
   Judge judge(test, result.graph, result.analysis);
   judge.verdicts();
   judge.ranges();

@@ -125,7 +125,7 @@ TEST(Guesses, FromDtypeAndName) {
   for (const Row& row : rows) {
     const Checked test = premises_of(one_input(row.name, row.type));
     EXPECT_EQ(to_string(test.premise(row.name).hull()), row.range) << row.name << " " << row.type;
-    ASSERT_EQ(test.premises.assumptions.size(), 1U);
+    ASSERT_FALSE(test.premises.assumptions.empty());
     EXPECT_EQ(test.premises.assumptions[0], std::string(row.name) + ": assumed " + row.range + " (" + row.why +
                                                 "; nothing declared, use --range " + row.name + ":[lo,hi])");
   }

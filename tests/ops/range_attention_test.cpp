@@ -80,6 +80,7 @@ TEST(RangeAttention, Sound) {
   int refused = 0;
   for (int round = 0; round < 1500; ++round) {
     RangeProbe probe = any_attention(rng);
+    if (rng.below(5) == 0) add_specials(rng, probe);
     try {
       ASSERT_EQ(unsound(rng, probe, 6), "") << "round " << round;
     } catch (const Error&) {
@@ -282,6 +283,7 @@ TEST(RangeMultiHeadAttention, Sound) {
     if (rng.below(3) == 0) probe.operands[5] = mask_of(rng, dtype, {s.batch, 1, s.queries, keys + s.past}, false);
     probe.attrs.set("num_heads", s.heads);
     if (rng.below(3) == 0) probe.attrs.set("unidirectional", std::int64_t{1});
+    if (rng.below(5) == 0) add_specials(rng, probe);
     try {
       ASSERT_EQ(unsound(rng, probe, 5), "") << "round " << round;
     } catch (const Error&) {
@@ -329,6 +331,7 @@ TEST(RangeGroupQueryAttention, Sound) {
     probe.attrs.set("kv_num_heads", s.shared);
     if (rng.below(3) == 0) probe.attrs.set("local_window_size", std::int64_t{2});
     if (rng.below(3) == 0) probe.attrs.set("softcap", 1.5F);
+    if (rng.below(5) == 0) add_specials(rng, probe);
     try {
       ASSERT_EQ(unsound(rng, probe, 5), "") << "round " << round;
     } catch (const Error&) {

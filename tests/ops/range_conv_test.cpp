@@ -57,6 +57,7 @@ void fuzz(const std::string& op, std::uint64_t seed, bool transposed, double lo,
     const std::int64_t channels = transposed ? shapes.w[1] * shapes.groups : shapes.w[0];
     if (rng.below(2) == 0) probe.operands.push_back(any_operand(rng, dtype, {channels}, -9, 9, rng.below(2) == 0));
     try {
+      if (rng.below(5) == 0) add_specials(rng, probe);
       ASSERT_EQ(unsound(rng, probe, 6), "") << op << " round " << round;
     } catch (const Error&) {
       ++refused;

@@ -308,6 +308,7 @@ TEST(RangeGemm, Sound) {
     probe.attrs.set("transB", std::int64_t{flip_b});
     if (rng.below(3) == 0) probe.attrs.set("alpha", -0.7F);
     if (rng.below(3) == 0) probe.attrs.set("beta", rng.below(3) == 0 ? 0.0F : 1.3F);
+    if (rng.below(5) == 0) add_specials(rng, probe);
     expect_sound(rng, probe, 8, "round " + std::to_string(round));
     if (HasFatalFailure()) return;
   }
@@ -351,6 +352,7 @@ TEST(RangeEinsum, Sound) {
       probe.operands.push_back(any_operand(rng, dtype, dims, -3, 3, known == probe.operands.size()));
       start = end + 1;
     }
+    if (rng.below(5) == 0) add_specials(rng, probe);
     expect_sound(rng, probe, 6, equation + " round " + std::to_string(round));
     if (HasFatalFailure()) return;
   }

@@ -66,6 +66,7 @@ void fuzz(bool usual, std::uint64_t seed) {
   for (const Kind& kind : kKinds) {
     for (int round = 0; round < 500; ++round) {
       RangeProbe probe = any_layer(rng, kind, usual);
+      if (rng.below(5) == 0) add_specials(rng, probe);
       ASSERT_EQ(unsound(rng, probe, 5), "") << kind.op << " round " << round;
     }
   }

@@ -153,6 +153,7 @@ class CaseReader {
     if (in.accept("input ")) return read_input(in);
     if (in.accept("declare ")) return read_declaration(in);
     if (in.accept("output ")) return void(asked_ += (asked_.empty() ? "" : ", ") + trimmed(in.rest()));
+    if (in.accept("assumes ")) return case_.assumptions.push_back(trimmed(in.rest()));
     if (in.accept("order ")) return read_order(in);
     if (in.accept("weights ")) return read_weights(in.word());
     if (in.accept("option ")) return read_option(in);
@@ -218,7 +219,10 @@ class CaseReader {
     Scanner in(line.text);
     const auto kind = kinds.find(in.word());
     if (kind == kinds.end()) return false;
-    CheckExpectation result{.kind = kind->second, .name = in.word(), .line = line.number};
+    CheckExpectation result;
+    result.kind = kind->second;
+    result.name = in.word();
+    result.line = line.number;
     if (result.kind >= Kind::range) {
       result.range = trimmed(in.rest());
       parse_range(result.range);

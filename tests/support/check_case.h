@@ -26,6 +26,7 @@
 //   known-false-alarm NODE RULE # reason        warns although it cannot happen
 //   range VALUE RANGE                           exactly this text (FINITY_UPDATE=1 rewrites it)
 //   within VALUE RANGE, covers VALUE RANGE      the inferred range is inside, or contains, this one
+//   assumes WORDS                               one of the printed assumptions contains these words
 //   witness NODE: x = 3; y = {1, 2}             these inputs make the node's result NaN or infinite
 //
 // A node that no line mentions must have no alarm. Verdicts are never rewritten.
@@ -69,6 +70,7 @@ struct CheckCase {
   RangeSettings settings = {};
   DType target = DType::undefined;  // the model is looked at as if converted to this format
   std::vector<CheckExpectation> expectations = {};
+  std::vector<std::string> assumptions = {};  // words that must be among the printed ones
   std::vector<Witness> witnesses = {};
 };
 

@@ -285,6 +285,17 @@ std::string describe(const RangeProbe& probe) {
   return text + " cells=" + std::to_string(probe.settings.max_cells);
 }
 
+void add_specials(Rng& rng, RangeProbe& probe) {
+  for (ProbeOperand& operand : probe.operands) {
+    if (!operand.range || !is_float(operand.range->dtype) || rng.below(2) == 0) continue;
+    for (Range& cell : operand.range->cells) {
+      cell.nan |= rng.below(12) == 0;
+      cell.pinf |= rng.below(8) == 0;
+      cell.ninf |= rng.below(8) == 0;
+    }
+  }
+}
+
 std::vector<Datum> random_members(Rng& rng, const RangeProbe& probe) {
   std::vector<Datum> result;
   for (const ProbeOperand& operand : probe.operands) {

@@ -67,6 +67,8 @@ DType any_float(Rng& rng);                        // one of the four usual ones
 RangeSettings any_settings(Rng& rng);             // any number of cells
 // A constant (loaded or not), or a random range.
 ProbeOperand any_operand(Rng& rng, DType dtype, const Dims& dims, double lo, double hi, bool known);
+// Lets some cells of float operands be NaN or infinite.
+void add_specials(Rng& rng, RangeProbe& probe);
 // Op, operand types (constants with !) and attributes, for messages.
 std::string describe(const RangeProbe& probe);
 std::vector<Datum> random_members(Rng& rng, const RangeProbe& probe);
