@@ -2,7 +2,7 @@
 # steps. Users run ./finity; installing is `cmake --install build`.
 
 FUZZ_SECONDS ?= 60
-FUZZERS = fuzz_onnx fuzz_tensor fuzz_npz fuzz_text
+FUZZERS = fuzz_onnx fuzz_tensor fuzz_npz fuzz_text fuzz_settings
 # ./finity builds into the same folder, perhaps at the same time.
 locked = mkdir -p build && flock build/.lock
 

@@ -3,10 +3,9 @@
 // After an alarm the value is assumed valid, so one cause gives one alarm.
 #pragma once
 
+#include <array>
 #include <chrono>
-#include <map>
 #include <span>
-#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -25,6 +24,21 @@ struct Taint {
 struct Flags {
   bool infinite = false;
   bool nan = false;
+};
+
+// An elementwise op and the identities of what it reads.
+struct Computation {
+  const OpDef* op = nullptr;
+  std::array<std::int32_t, 4> inputs = {};  // plus one; 0: no such operand
+  bool operator==(const Computation&) const = default;
+};
+
+struct ComputationHash {
+  std::size_t operator()(const Computation& key) const {
+    std::uint64_t hash = reinterpret_cast<std::uintptr_t>(key.op);
+    for (const std::int32_t input : key.inputs) hash = (hash ^ static_cast<std::uint32_t>(input)) * 0x9E3779B97F4A7C15U;
+    return hash ^ (hash >> 32U);
+  }
 };
 
 class Analyzer {
@@ -72,6 +86,7 @@ class Analyzer {
                      const Flags& explained);
   Range result_without(const Node& node, const Operands& operands, std::size_t output, bool infinities);
   int record(NodeId id, ValueId value, const Site& site);
+  int finding_of(NodeId id, ValueId value, const Site& site);
 
   // guards.cpp
   AbsTensor assuming(const Node& node, std::size_t operand, std::size_t condition, bool truth);
@@ -91,10 +106,11 @@ class Analyzer {
   const CheckOptions& options_;
   Symbols symbols_;
   Analysis result_;
-  std::vector<Taint> taints_;                          // by ValueId
-  std::unordered_map<ValueId, AbsTensor> joined_;      // of body values, over all iterations
-  std::unordered_map<std::string, ValueId> computed_;  // first value of each computation
-  std::map<std::tuple<NodeId, std::string_view, int>, int> sites_;
+  std::vector<Taint> taints_;                                           // by ValueId
+  std::unordered_map<ValueId, AbsTensor> joined_;                       // of body values, over all iterations
+  std::unordered_map<Computation, ValueId, ComputationHash> computed_;  // first value of each computation
+  // The findings of a node are a chain: the last one by NodeId, the one before by finding.
+  std::vector<int> last_site_, site_before_;
   std::vector<std::vector<NodeId>> users_;  // by ValueId, filled when the first guard is met
   std::chrono::steady_clock::time_point deadline_;
   std::size_t steps_ = 0;

@@ -61,6 +61,7 @@ void add_range(Contract& contract, std::string_view text);
 void add_order(Contract& contract, std::string_view text, std::string origin);
 // TOML; see docs/contracts.md. Throws Error naming file, line and reason.
 Contract read_contract(const std::string& path);
+Contract parse_contract(std::string_view text, const std::string& file);
 
 // Column `greater` of the last axis is at least column `smaller`, row by row.
 struct ColumnOrder {

@@ -79,10 +79,7 @@ InputContract read_input(const std::string& pattern, const TomlValue& table) {
   return input;
 }
 
-}  // namespace
-
-Contract read_contract(const std::string& path) {
-  const TomlValue root = read_toml(path);
+Contract contract_of(const TomlValue& root) {
   root.only({"weights", "inputs", "relations"});
   Contract contract;
   if (const TomlValue* weights = root.find("weights")) {
@@ -102,5 +99,11 @@ Contract read_contract(const std::string& path) {
   }
   return contract;
 }
+
+}  // namespace
+
+Contract read_contract(const std::string& path) { return contract_of(read_toml(path)); }
+
+Contract parse_contract(std::string_view text, const std::string& file) { return contract_of(parse_toml(text, file)); }
 
 }  // namespace finity

@@ -150,12 +150,14 @@ void Analyzer::store_outputs(NodeId id, const Node& node, RangeCall& call, const
 // The value of an earlier elementwise node that computed the same from the same: exporters write x - mean twice.
 ValueId Analyzer::same_computation(const Node& node) {
   if (!node.op->elementwise || node.op->random || node.outputs.size() != 1 || !node.attrs.empty()) return {};
-  std::string key(node.op_type);
-  for (const ValueId input : node.inputs) {
+  Computation key{.op = node.op};
+  if (node.inputs.size() > key.inputs.size()) return {};
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    const ValueId input = node.inputs[i];
     if (!input.valid() || !result_.ranges[input.at()].identity.valid()) return {};
-    key += ' ' + std::to_string(result_.ranges[input.at()].identity.index);
+    key.inputs[i] = result_.ranges[input.at()].identity.index + 1;
   }
-  return computed_.try_emplace(std::move(key), node.outputs.front()).first->second;
+  return computed_.try_emplace(key, node.outputs.front()).first->second;
 }
 
 Taint Analyzer::taint_of(const Node& node) const {

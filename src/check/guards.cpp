@@ -197,9 +197,8 @@ AbsTensor Analyzer::assuming(const Node& node, std::size_t operand, std::size_t 
   }
   for (const NodeId id : nodes) {
     // Decided anew under the restriction.
-    for (auto at = sites_.lower_bound({id, {}, -1}); at != sites_.end() && std::get<0>(at->first) == id; ++at) {
-      if (probing_ > 0) break;
-      Finding& finding = result_.findings[static_cast<std::size_t>(at->second)];
+    for (int at = last_site_[id.at()]; at >= 0 && probing_ == 0; at = site_before_[static_cast<std::size_t>(at)]) {
+      Finding& finding = result_.findings[static_cast<std::size_t>(at)];
       finding.verdict = Verdict::proved;
       finding.seen = {};
       finding.certain = true;

@@ -188,24 +188,32 @@ void Analyzer::check_result(NodeId id, const Node& node, std::size_t output, Abs
 }
 
 // One finding per node, rule and operand, joined over iterations; its index.
+// The finding for a site, made when it is met first.
+int Analyzer::finding_of(NodeId id, ValueId value, const Site& site) {
+  int& last = last_site_[id.at()];
+  for (int at = last; at >= 0; at = site_before_[static_cast<std::size_t>(at)]) {
+    const Finding& finding = result_.findings[static_cast<std::size_t>(at)];
+    if (finding.rule == site.rule && finding.operand == site.operand) return at;
+  }
+  site_before_.push_back(last);
+  last = static_cast<int>(result_.findings.size());
+  result_.findings.push_back({.node = id,
+                              .value = value,
+                              .rule = site.rule,
+                              .operand = site.operand,
+                              .certain = site.certain,
+                              .seen = site.seen});
+  return last;
+}
+
 int Analyzer::record(NodeId id, ValueId value, const Site& site) {
   if (probing_ > 0) return -1;
-  const auto [found, added] =
-      sites_.try_emplace({id, site.rule, site.operand}, static_cast<int>(result_.findings.size()));
-  if (added) {
-    result_.findings.push_back({.node = id,
-                                .value = value,
-                                .rule = site.rule,
-                                .operand = site.operand,
-                                .certain = site.certain,
-                                .seen = site.seen});
-  }
-  Finding& finding = result_.findings[static_cast<std::size_t>(found->second)];
+  const int index = finding_of(id, value, site);
+  Finding& finding = result_.findings[static_cast<std::size_t>(index)];
   finding.seen = join(finding.seen, site.seen);
   finding.certain = finding.certain && site.certain;
-  if (!site.possible) return found->second;
-  Taint taint;
-  if (id.valid()) taint = taint_of(graph_.node(id));
+  if (!site.possible) return index;
+  const Taint taint = taint_of(graph_.node(id));
   if (taint.unmodelled.valid()) {
     finding.reason = "it depends on " + describe(graph_, graph_.node(taint.unmodelled)) + ", which is not modelled";
     if (finding.verdict == Verdict::proved) finding.verdict = Verdict::unknown;
@@ -213,11 +221,11 @@ int Analyzer::record(NodeId id, ValueId value, const Site& site) {
     finding.verdict = Verdict::possible;
   }
   // An overflow that only goes on belongs to the first one.
-  if (finding.root < 0 && taint.overflow >= 0 && taint.overflow != found->second && site.rule.starts_with("FN2")) {
+  if (finding.root < 0 && taint.overflow >= 0 && taint.overflow != index && site.rule.starts_with("FN2")) {
     const int root = result_.findings[static_cast<std::size_t>(taint.overflow)].root;
     finding.root = root >= 0 ? root : taint.overflow;
   }
-  return found->second;
+  return index;
 }
 
 }  // namespace finity

@@ -91,10 +91,13 @@ std::vector<std::string> stale_entries(const Known& known, const std::vector<Rep
 std::vector<BaselineEntry> read_baseline(const std::string& path) {
   const auto file = MappedFile::open(path);
   const auto bytes = file->bytes();
-  const auto* text = reinterpret_cast<const char*>(bytes.data());
+  return parse_baseline({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
+}
+
+std::vector<BaselineEntry> parse_baseline(std::string_view text, const std::string& file) {
   try {
-    const nlohmann::json json = nlohmann::json::parse(text, text + bytes.size());
-    if (json.at("schema") != kSchema) throw Error(path + ": not a baseline of this version (" + kSchema + ")");
+    const nlohmann::json json = nlohmann::json::parse(text);
+    if (json.at("schema") != kSchema) throw Error(file + ": not a baseline of this version (" + kSchema + ")");
     std::vector<BaselineEntry> entries;
     for (const nlohmann::json& item : json.at("findings")) {
       entries.push_back({.fingerprint = item.at("fingerprint"),
@@ -104,7 +107,7 @@ std::vector<BaselineEntry> read_baseline(const std::string& path) {
     }
     return entries;
   } catch (const nlohmann::json::exception& error) {
-    throw Error(path + ": not a baseline file: " + error.what());
+    throw Error(file + ": not a baseline file: " + error.what());
   }
 }
 

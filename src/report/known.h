@@ -43,6 +43,7 @@ std::vector<std::string> stale_entries(const Known& known, const std::vector<Rep
 
 // Throws Error naming the file.
 std::vector<BaselineEntry> read_baseline(const std::string& path);
+std::vector<BaselineEntry> parse_baseline(std::string_view text, const std::string& file);
 // Every alarm that counts.
 std::string write_baseline(const std::vector<Report>& reports);
 

@@ -126,6 +126,15 @@ void add_other_formats(Seeds& seeds) {
   }
 }
 
+void add_settings(Seeds& seeds) {
+  for (const auto& entry : std::filesystem::directory_iterator(FINITY_TESTDATA "/settings")) {
+    seeds["settings"].push_back(finity::read_text_file(entry.path()));
+  }
+  for (const char* text : {"x:[0,1]", "'*':[-inf, 5]", "boxes[2] >= boxes[0]", "end <= start"}) {
+    seeds["settings"].emplace_back(text);
+  }
+}
+
 [[noreturn]] void report(const finity::FuzzTarget& target, const std::string& bytes, const char* what,
                          std::size_t amount) {
   const std::string path = "mutant-" + std::string(target.name) + ".bin";
@@ -167,10 +176,11 @@ int main(int argc, char** argv) {
   Seeds seeds;
   add_official_tests(seeds);
   add_other_formats(seeds);
+  add_settings(seeds);
   for (const finity::FuzzTarget& target : finity::kFuzzTargets) {
     const std::vector<std::string>& own = seeds[target.name];
     // Models are the widest door; the other readers share the rest.
-    const std::size_t share = target.name == "onnx" ? count / 2 : count / 6;
+    const std::size_t share = target.name == "onnx" ? count / 2 : count / 8;
     const std::size_t accepted = run_target(target, own, share, rng);
     std::printf("%s: %zu mutants of %zu seeds, %zu accepted\n", std::string(target.name).c_str(), share, own.size(),
                 accepted);

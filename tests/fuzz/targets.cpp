@@ -6,10 +6,13 @@
 #include <vector>
 
 #include "base/error.h"
+#include "check/contract.h"
 #include "formats/npz/npz.h"
 #include "formats/onnx/onnx.h"
 #include "formats/text/cases.h"
 #include "formats/text/text.h"
+#include "formats/toml/toml.h"
+#include "report/known.h"
 #include "types/infer.h"
 
 namespace finity {
@@ -90,6 +93,27 @@ bool fuzz_text(std::span<const std::byte> bytes) {
   } catch (const Error&) {
     return accepted;
   }
+}
+
+// Contracts and finity.toml, baselines, and what is declared on the command line.
+bool fuzz_settings(std::span<const std::byte> bytes) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  bool accepted = false;
+  const auto attempt = [&](auto&& read) {
+    try {
+      read();
+      accepted = true;
+    } catch (const Error&) {
+      return;
+    }
+  };
+  Contract contract;
+  attempt([&] { parse_contract(text, "fuzzed"); });
+  attempt([&] { parse_toml(text, "fuzzed"); });
+  attempt([&] { parse_baseline(text, "fuzzed"); });
+  attempt([&] { add_range(contract, text); });
+  attempt([&] { add_order(contract, text, "fuzzed"); });
+  return accepted;
 }
 
 }  // namespace finity

@@ -18,8 +18,9 @@ bool fuzz_onnx(std::span<const std::byte> bytes);
 bool fuzz_tensor(std::span<const std::byte> bytes);
 bool fuzz_npz(std::span<const std::byte> bytes);
 bool fuzz_text(std::span<const std::byte> bytes);
+bool fuzz_settings(std::span<const std::byte> bytes);
 
 inline constexpr FuzzTarget kFuzzTargets[] = {
-    {"onnx", fuzz_onnx}, {"tensor", fuzz_tensor}, {"npz", fuzz_npz}, {"text", fuzz_text}};
+    {"onnx", fuzz_onnx}, {"tensor", fuzz_tensor}, {"npz", fuzz_npz}, {"text", fuzz_text}, {"settings", fuzz_settings}};
 
 }  // namespace finity
