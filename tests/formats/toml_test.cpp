@@ -58,6 +58,15 @@ TEST(Toml, ErrorsNameFileLineAndKey) {
   EXPECT_EQ(message([&] { root.only({"a", "b"}); }), "f.toml:3: unknown key 'c' (known: a, b)");
 }
 
+TEST(Toml, RefusesWhatTheParserAsserts) {
+  for (const std::string& text : {std::string("[\0\0\4", 4), std::string("[a.\0]", 5), std::string("a\0b = 1", 7),
+                                  std::string("\n-\u01B3"), std::string("k\u00e9 = 1")}) {
+    EXPECT_THROW(parse_toml(text, "f.toml"), Error) << text;
+  }
+  const TomlValue good = parse_toml("\"k\u00e9\" = '\u00e9' # \u00e9\nb = \"\"\"\u00e9\\\"\n\u00e9\"\"\"\n", "f.toml");
+  EXPECT_EQ(good.find("b")->as_text(), "\u00e9\"\n\u00e9");
+}
+
 TEST(Toml, BadSyntaxIsOneLine) {
   for (const char* text : {"a = ", "a = [1, \n2", "[x\n", "a = 1\na = 2\n", "\xff\xfe", "a = \"x", "= 1"}) {
     const std::string what = message([&] { parse_toml(text, "f.toml"); });

@@ -19,14 +19,14 @@ struct TomlValue {
   enum class Kind : std::uint8_t { table, list, text, integer, real, boolean, time };
 
   Kind kind = Kind::table;
-  std::string where = {};               // "finity.toml:12"
-  std::string key = {};                 // under which it stands; "" for the root and for items of lists
-  std::string string = {};              // text
-  std::int64_t whole = 0;               // integer
-  double number = 0;                    // integer, real (inf and nan are allowed in TOML)
-  bool flag = false;                    // boolean
-  std::vector<TomlValue> items = {};    // list
-  std::vector<TomlEntry> entries = {};  // table, in the order of the file
+  std::string where = {};             // "finity.toml:12"
+  std::string key = {};               // under which it stands; "" for the root and for items of lists
+  std::string string = {};            // text
+  std::int64_t whole = 0;             // integer
+  double number = 0;                  // integer, real (inf and nan are allowed in TOML)
+  bool flag = false;                  // boolean
+  std::vector<TomlValue> items = {};  // list
+  std::vector<TomlEntry> entries;     // table, in the order of the file
 
   bool is_table() const { return kind == Kind::table; }
   bool is_list() const { return kind == Kind::list; }
