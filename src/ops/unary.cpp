@@ -109,7 +109,10 @@ void range_abs(RangeCall& call) {
   // The most negative integer is not below zero in absolute value only.
   if (is_float(dtype)) {
     result.facts = facts_not_below(x);
-    if (x.identity.valid()) result.facts.push_back({.kind = Fact::Kind::at_least_abs, .source = x.identity});
+    if (x.identity.valid()) {
+      result.facts.push_back({.kind = Fact::Kind::at_least_abs, .source = x.identity});
+      result.facts.push_back({.kind = Fact::Kind::abs_of, .source = x.identity});
+    }
   }
   call.out(0, std::move(result));
 }
