@@ -92,6 +92,7 @@ class Analyzer {
   AbsTensor assuming(const Node& node, std::size_t operand, std::size_t condition, bool truth);
   void collect_restrictions(ValueId condition, bool truth, Restrictions& restrictions, int depth);
   void restrict_by(ValueId value, const AbsTensor& other, Relation relation, bool truth, Restrictions& restrictions);
+  void restrict_size(ValueId value, const AbsTensor& size, Restrictions& restrictions);
   std::vector<NodeId> guarded_nodes(const Node& select, std::size_t operand);
   bool used_only_by(ValueId value, std::span<const NodeId> nodes, NodeId select, std::size_t operand) const;
   void count_users();

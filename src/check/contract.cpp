@@ -179,7 +179,11 @@ void Resolver::add_row_facts(AbsTensor& x, ValueId id, const InputContract& wish
   };
   const Range hull = x.hull();
   if (wish.one_true_axis) {
-    const double least = hull.integer ? 1.0 : min_subnormal(x.dtype);
+    double least = hull.integer ? 1.0 : min_subnormal(x.dtype);
+    if (!wish.values.empty()) least = kInf;
+    for (const double value : wish.values) {
+      if (value > 0) least = std::min(least, value);
+    }
     if (!(hull.hi >= least)) fail(id, wish, "cannot have a true element in that range");
     Range range = {.lo = least, .hi = hull.hi, .pinf = hull.pinf, .integer = hull.integer};
     x.facts.push_back({.kind = Fact::Kind::row_max, .axes = axis_bit(*wish.one_true_axis), .range = range});

@@ -53,7 +53,7 @@ double fitted(double x, const Range& range, DType dtype) {
   x = std::clamp(x, range.lo, range.hi);
   if (range.integer) x = std::clamp(std::round(x), range.lo, range.hi);
   else if (is_float(dtype)) x = std::clamp(round_to(dtype, x), range.lo, range.hi);
-  if (x == 0 && range.nonzero) x = range.hi != 0 ? range.hi : range.lo;
+  if (range.nonzero && (x == 0 || std::abs(x) < range.gap)) x = range.hi != 0 ? range.hi : range.lo;
   return x;
 }
 

@@ -85,6 +85,24 @@ void Analyzer::restrict_by(ValueId value, const AbsTensor& other, Relation relat
   AbsTensor& range = found->second;
   range.exact.reset();
   for (Range& cell : range.cells) cell = meet(cell, allowed(range.dtype, relation, truth, with));
+  if (const Fact* sizes = find_fact(range.facts, Fact::Kind::abs_of)) restrict_size(sizes->source, range, restrictions);
+}
+
+// |value| lies in the hull of `size`, so value lies in it or in its mirror image.
+void Analyzer::restrict_size(ValueId value, const AbsTensor& size, Restrictions& restrictions) {
+  const Range hull = size.hull();
+  const AbsTensor& known = get(value);
+  if (!hull.has_finite() || !(hull.hi >= 0) || known.dtype != size.dtype) return;
+  Range both = top(size.dtype);
+  both.lo = -hull.hi;
+  both.hi = hull.hi;
+  both.pinf = both.ninf = hull.pinf;
+  both.nan = hull.nan;
+  both.nonzero = hull.lo > 0;
+  both.gap = std::max(hull.lo, 0.0);
+  const auto [found, added] = restrictions.try_emplace(value, known);
+  found->second.exact.reset();
+  for (Range& cell : found->second.cells) cell = meet(cell, both);
 }
 
 void Analyzer::collect_restrictions(ValueId condition, bool truth, Restrictions& restrictions, int depth) {

@@ -118,6 +118,13 @@ bool holds_in_rows(const Fact& fact, const Tensor& tensor) {
          std::ranges::none_of(elements<double>(tensor), [](double x) { return x < 0; });
 }
 
+// Library functions such as Pow may be a few units off.
+bool is_square(DType dtype, double square, double root) {
+  const double expected = round_to(dtype, root * root);
+  const double units = 8 * unit_roundoff(dtype) * std::abs(expected) + 8 * min_subnormal(dtype);
+  return square == expected || std::abs(square - expected) <= units;
+}
+
 bool holds(const Fact& fact, const Tensor& tensor, const Tensor* source) {
   if (fact.kind == Kind::row_max || fact.kind == Kind::row_sum) return holds_in_rows(fact, tensor);
   if (source == nullptr || !fact.aligned) return true;
@@ -134,10 +141,10 @@ bool holds(const Fact& fact, const Tensor& tensor, const Tensor* source) {
         return std::isinf(a) || std::isinf(b) || std::abs(a) * std::abs(b) <= fact.range.hi;
       });
     case Kind::max_operand: return holds_elementwise(tensor, *source, [](double a, double b) { return a >= b; });
+    case Kind::abs_of: return holds_elementwise(tensor, *source, [](double a, double b) { return a == std::abs(b); });
     case Kind::square_of:
       if (fact.total != 0) return true;  // the square of a mean
-      return holds_elementwise(tensor, *source,
-                               [&](double a, double b) { return a == round_to(tensor.dtype(), b * b); });
+      return holds_elementwise(tensor, *source, [&](double a, double b) { return is_square(tensor.dtype(), a, b); });
     default: return holds_reduced(fact, tensor, *source);
   }
 }

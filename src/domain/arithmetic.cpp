@@ -24,10 +24,8 @@ Range corners(DType dtype, double a, double b, double c, double d) {
 }
 
 double least_magnitude(const Range& x, DType dtype) {
-  if (x.lo > 0) return x.lo;
-  if (x.hi < 0) return -x.hi;
-  if (!x.nonzero) return 0;
-  return x.integer ? 1 : min_subnormal(dtype);
+  if (!x.nonzero) return x.least_magnitude();
+  return std::max(x.least_magnitude(), x.integer ? 1 : min_subnormal(dtype));
 }
 
 // Quotients by divisors of one sign, [lo, hi] not containing zero.
@@ -40,7 +38,7 @@ Range divide_by_sign(DType dtype, const Range& a, double lo, double hi) {
 
 Range finite_quotients(DType dtype, const Range& a, const Range& b) {
   Range result;
-  const double smallest = b.integer ? 1 : min_subnormal(dtype);
+  const double smallest = std::max(b.integer ? 1 : min_subnormal(dtype), b.nonzero ? b.gap : 0);
   if (b.hi > 0) result = join(result, divide_by_sign(dtype, a, std::max(b.lo, smallest), b.hi));
   if (b.lo < 0) result = join(result, divide_by_sign(dtype, a, b.lo, std::min(b.hi, -smallest)));
   return result;
@@ -79,6 +77,7 @@ Range multiply(DType dtype, const Range& a, const Range& b) {
     const double b_least = least_magnitude(b, dtype);
     result.nonzero = result.lo <= 0 && result.hi >= 0 && a_least > 0 && b_least > 0 && (a_least >= 1 || b_least >= 1) &&
                      is_float(dtype);
+    if (result.nonzero) result.gap = std::min(from_bounds(dtype, 0, a_least * b_least).hi, result.magnitude());
   }
   const auto times_infinity = [&](const Range& x, const Range& y) {
     if (!has_infinity(x)) return;
@@ -120,6 +119,7 @@ Range negate(DType dtype, const Range& a) {
   if (a.has_finite()) result = from_bounds(dtype, -a.hi, -a.lo);
   result.integer |= a.integer && result.has_finite();
   result.nonzero = a.nonzero && result.lo <= 0 && result.hi >= 0;
+  if (result.nonzero) result.gap = a.gap;
   result.nan |= a.nan;
   result.pinf |= a.ninf;
   result.ninf |= a.pinf;
@@ -133,7 +133,7 @@ Range absolute(DType dtype, const Range& a) {
     const double lo = a.lo > 0 ? a.lo : a.hi < 0 ? -a.hi : 0;
     result = from_bounds(dtype, lo, a.magnitude());
     // |x| of a nonzero x is at least the smallest number there is.
-    if (lo == 0 && a.nonzero && result.lo == 0) result.lo = std::min(min_subnormal(dtype), result.hi);
+    if (lo == 0 && a.nonzero && result.lo == 0) result.lo = std::min(least_magnitude(a, dtype), result.hi);
     result.integer |= a.integer && result.has_finite();
     if (a.integer && result.lo > 0) result.lo = std::ceil(result.lo);
   }

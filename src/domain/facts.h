@@ -18,10 +18,11 @@ struct Fact {
     at_least,              // this >= source, elementwise after broadcasting this to the source
     at_most,               // this <= source, likewise
     at_least_abs,          // this >= |source| * (1 - slack) - lost, times the number in `range` if there is one
+    abs_of,                // this == |source|
     at_most_inverse,       // |this| * |source| <= range.hi
     square_sum_of,         // this >= (sum of source^2 over `axes`) * (1 - slack) - tiny
     mean_of,               // this is the mean of source over `axes`, computed in floats
-    square_of,             // this == source * source, rounded
+    square_of,             // this == source * source, rounded or a few units off (Pow)
     mean_square_of,        // this is the mean of (square_of source) over `axes`
     mean_square_at_least,  // this >= (mean of source^2 over `axes`, `total` elements) * (1 - slack), up to underflow
     row_max,               // in every row along `axes`, the largest element lies in `range` (needs no source)

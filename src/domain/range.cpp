@@ -65,11 +65,18 @@ bool Range::contains(double x) const {
   if (std::isnan(x)) return nan;
   if (std::isinf(x)) return x > 0 ? pinf : ninf;
   if (!(x >= lo && x <= hi)) return false;
-  if (x == 0 && nonzero) return false;
+  if (nonzero && (x == 0 || std::abs(x) < gap)) return false;
   return !integer || x == std::floor(x);
 }
 
 double Range::magnitude() const { return has_finite() ? std::max(std::abs(lo), std::abs(hi)) : 0; }
+
+double Range::least_magnitude() const {
+  if (!has_finite()) return kInf;
+  if (lo > 0) return lo;
+  if (hi < 0) return -hi;
+  return nonzero ? gap : 0;
+}
 
 Range Range::finite() const {
   Range result = *this;
@@ -133,8 +140,28 @@ Range join(const Range& a, const Range& b) {
               .nonzero = false};
   if (!range.has_finite()) range.integer = false;
   range.nonzero = range.lo <= 0 && range.hi >= 0 && !a.may_be_zero() && !b.may_be_zero();
+  if (range.nonzero) range.gap = std::min(a.least_magnitude(), b.least_magnitude());
   return range;
 }
+
+namespace {
+
+// Numbers closer to zero than the gap, and zero itself, are not among the values.
+void leave_out_zero(Range& range, double gap) {
+  if (range.integer) gap = std::ceil(gap);
+  if (range.lo > -gap && range.lo < gap) range.lo = gap;
+  if (range.hi > -gap && range.hi < gap) range.hi = -gap;
+  range.nonzero = range.lo <= 0 && range.hi >= 0;
+  if (range.nonzero) range.gap = gap;
+  if ((range.nonzero && range.lo == 0 && range.hi == 0) || !range.has_finite()) {
+    range.lo = kInf;
+    range.hi = -kInf;
+    range.integer = range.nonzero = false;
+    range.gap = 0;
+  }
+}
+
+}  // namespace
 
 Range meet(const Range& a, const Range& b) {
   Range range{.lo = std::max(a.lo, b.lo),
@@ -154,12 +181,7 @@ Range meet(const Range& a, const Range& b) {
     range.integer = false;
     return range;
   }
-  range.nonzero = range.lo <= 0 && range.hi >= 0 && (a.nonzero || b.nonzero);
-  if (range.nonzero && range.lo == 0 && range.hi == 0) {
-    range.lo = kInf;
-    range.hi = -kInf;
-    range.integer = range.nonzero = false;
-  }
+  if (a.nonzero || b.nonzero) leave_out_zero(range, std::max(a.nonzero ? a.gap : 0, b.nonzero ? b.gap : 0));
   return range;
 }
 
@@ -167,7 +189,7 @@ bool is_subset(const Range& a, const Range& b) {
   if ((a.nan && !b.nan) || (a.pinf && !b.pinf) || (a.ninf && !b.ninf)) return false;
   if (!a.has_finite()) return true;
   if (!(a.lo >= b.lo && a.hi <= b.hi)) return false;
-  if (b.nonzero && a.may_be_zero()) return false;
+  if (b.nonzero && (a.may_be_zero() || !(a.least_magnitude() >= b.gap))) return false;
   return !b.integer || a.integer;
 }
 
@@ -191,6 +213,7 @@ Range widen(const Range& a, const Range& b, DType dtype) {
     else range.lo = std::max(-beyond(-range.lo), lowest);
   }
   range.nonzero = false;
+  range.gap = 0;
   return range;
 }
 
@@ -247,7 +270,8 @@ std::string to_string(const Range& range) {
   const auto add_part = [&](const std::string& part) { text += (text.empty() ? "" : " or ") + part; };
   if (range.has_finite()) {
     add_part(range.lo == range.hi ? digits(range.lo) : "[" + digits(range.lo) + ", " + digits(range.hi) + "]");
-    if (range.nonzero) text += " without 0";
+    if (range.nonzero && range.gap > 0) text += " without (" + digits(-range.gap) + ", " + digits(range.gap) + ")";
+    else if (range.nonzero) text += " without 0";
   }
   if (range.pinf) add_part("+Inf");
   if (range.ninf) add_part("-Inf");

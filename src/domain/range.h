@@ -23,6 +23,7 @@ struct Range {
   bool ninf = false;     // may be -Inf
   bool integer = false;  // every finite value is an integer
   bool nonzero = false;  // zero is not among the values although lo <= 0 <= hi
+  double gap = 0;        // only with nonzero: no value is smaller than this in magnitude
 
   bool operator==(const Range&) const = default;
 
@@ -41,6 +42,8 @@ struct Range {
   double greatest() const { return pinf ? kInf : has_finite() ? hi : -kInf; }
   // Largest absolute value of the finite ones; 0 when there is none.
   double magnitude() const;
+  // No finite value is smaller than this in magnitude; Inf when there is none.
+  double least_magnitude() const;
   Range finite() const;  // without NaN and infinities
 };
 

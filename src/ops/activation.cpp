@@ -254,6 +254,7 @@ const OpDef kOps[] = {
      .attrs = kConsumed,
      .tf = "Relu",
      .freedom = "NaN stays NaN",
+     .exact = true,
      .infer = infer_same_shape,
      .eval = eval_relu,
      .range = range_relu,

@@ -64,7 +64,7 @@ void carry_lower_facts(const RangeCall& call, const AbsTensor& x, const AbsTenso
       for (const DType accumulator : call.accumulators(x.dtype)) {
         raised.slack = std::max(raised.slack, summation_error(accumulator, fact.slack + 4));
       }
-      raised.slack += 8 * unit_roundoff(x.dtype);
+      raised.slack += square_error(call, x.dtype);
       raised.range = point(y.hull().lo);
       result.facts.push_back(raised);
     }
@@ -115,6 +115,18 @@ void use_one_of_max(const AbsTensor& a, const AbsTensor& b, DType dtype, AbsTens
 
 // ---- facts of differences ----------------------------------------------------
 
+// a is at least, and b at most, the elements of a third value: the maximum of a row less its minimum.
+bool between(const AbsTensor& a, const AbsTensor& b) {
+  using Kind = Fact::Kind;
+  if (!a.ranked || !b.ranked || a.sizes != b.sizes) return false;
+  return std::ranges::any_of(a.facts, [&](const Fact& upper) {
+    const bool above = upper.kind == Kind::max_of || upper.kind == Kind::at_least;
+    if (!above || !upper.aligned || !upper.source.valid()) return false;
+    const Fact* lower = find_fact(b.facts, Kind::at_most, upper.source);
+    return lower != nullptr && lower->aligned && lower->axes == upper.axes;
+  });
+}
+
 void use_order(const AbsTensor& a, const AbsTensor& b, AbsTensor& result) {
   using Kind = Fact::Kind;
   const bool finite = !b.hull().pinf && !b.hull().ninf;
@@ -124,7 +136,7 @@ void use_order(const AbsTensor& a, const AbsTensor& b, AbsTensor& result) {
   const bool above = related(a, Kind::at_least, b) != nullptr || related(a, Kind::max_of, b) != nullptr ||
                      related(b, Kind::at_most, a) != nullptr;
   if (below) cap_above(result, 0);
-  if (above) cap_below(result, 0);
+  if (above || between(a, b)) cap_below(result, 0);
 }
 
 void set_max_facts(const AbsTensor& a, const AbsTensor& b, AbsTensor& result) {
@@ -155,7 +167,7 @@ void use_variance(const RangeCall& call, const AbsTensor& a, const AbsTensor& b,
   const double terms = std::max(mean_square->slack, squared->slack);
   double relative = 0;
   for (const DType accumulator : call.accumulators(dtype)) {
-    relative = std::max(relative, summation_error(accumulator, terms + 4) + 8 * unit_roundoff(dtype));
+    relative = std::max(relative, summation_error(accumulator, terms + 4) + square_error(call, dtype));
   }
   const double size = a.hull().magnitude() + b.hull().magnitude();
   const double slack = 3 * relative * size + 4 * min_subnormal(dtype);
@@ -403,6 +415,23 @@ Range integer_power(DType dtype, const Range& x, const Range& y) {
 
 }  // namespace
 
+namespace {
+
+// Pow is a library function: its squares may be a few units off.
+void widen_square(RangeCall& call) {
+  if (!call.has_output(0)) return;
+  const DType dtype = call.out_dtype(0);
+  for (Range& cell : call.outs()[0].cells) {
+    if (!cell.has_finite() || cell.magnitude() == 0) continue;
+    const Range wide = from_bounds(dtype, cell.lo, cell.hi, call.settings().library_ulps);
+    cell.lo = cell.lo == 0 ? 0 : std::max(wide.lo, 0.0);
+    cell.hi = wide.hi;
+    cell.integer = false;
+  }
+}
+
+}  // namespace
+
 void range_power(RangeCall& call) {
   const AbsTensor& x = call.in(0);
   const AbsTensor& y = call.in(1);
@@ -414,7 +443,8 @@ void range_power(RangeCall& call) {
   call.site("FN106", 0, domain.seen, domain.possible);
   const std::optional<double> exponent = constant_of(y);
   if (exponent == 2.0 && call.out_type(0).ranked && x.ranked && x.sizes == sizes_of(call.out_type(0))) {
-    return range_square(call);
+    range_square(call);
+    return widen_square(call);
   }
   const PowerContext context{.dtype = dtype, .ulps = call.settings().library_ulps};
   range_binary(call, [&](const Range& a, const Range& b, DType) {

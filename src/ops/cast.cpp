@@ -125,6 +125,7 @@ const OpDef kOps[] = {
      .freedom =
          "a float outside an integer dtype saturates at 64 bits and wraps, NaN gives 0; a negative number is NaN "
          "in float8e8m0; floats are written with the fewest digits that read back, bools as 1 and 0",
+     .exact = true,
      .infer = infer_cast,
      .eval = eval_cast,
      .range = range_cast_op,
@@ -137,6 +138,7 @@ const OpDef kOps[] = {
                   "int4 | uint2 | int2, T2: number | bool | string | float8 | uint4 | int4 | uint2 | int2",
      .attrs = kCastAttrs,
      .freedom = "as Cast",
+     .exact = true,
      .infer = infer_cast_like,
      .eval = eval_cast_like,
      .range = range_cast_op,
@@ -148,6 +150,7 @@ const OpDef kOps[] = {
      .attrs = "to: int",
      .tf = "Bitcast",
      .freedom = "any bits but zero are true as a bool",
+     .exact = true,
      .infer = infer_bit_cast,
      .eval = eval_bit_cast,
      .range = range_bit_cast,

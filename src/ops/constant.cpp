@@ -164,6 +164,7 @@ const OpDef kOps[] = {
      .attrs = "value: tensor; sparse_value: tensor; value_float: float; value_floats: floats; value_int: int; "
               "value_ints: ints; value_string: string; value_strings: strings",
      .tf = "Const",
+     .exact = true,
      .infer = infer_constant,
      .eval = eval_constant,
      .range = range_constant},
@@ -173,6 +174,7 @@ const OpDef kOps[] = {
      .signature = "(input: int64) -> (output: any)",
      .attrs = "value: tensor",
      .tf = "Fill",
+     .exact = true,
      .infer = infer_constant_of_shape,
      .eval = eval_constant_of_shape,
      .range = range_constant_of_shape},
@@ -181,6 +183,7 @@ const OpDef kOps[] = {
      .summary = "one value in the given shape, an experimental op of early releases",
      .signature = "(input?: any) -> (output: any)",
      .attrs = "value: float = 0.0; dtype: int = 1; shape: ints; extra_shape: ints; input_as_shape: int = 0",
+     .exact = true,
      .infer = infer_constant_fill,
      .eval = eval_constant_fill,
      .range = range_constant_fill},

@@ -19,6 +19,7 @@ bool meets(const Range& range, const Unsafe& unsafe) {
   const double lo = std::max(range.lo, unsafe.lo);
   const double hi = std::min(range.hi, unsafe.hi);
   if (range.nonzero && lo == 0 && hi == 0) return false;
+  if (range.nonzero && lo > -range.gap && hi < range.gap) return false;
   if (!range.integer) return true;
   const double first = std::ceil(lo);
   const double last = std::floor(hi);
@@ -43,7 +44,10 @@ void settle(Range& range, DType dtype) {
     range.lo = kInf;
     range.hi = -kInf;
   }
-  if (range.lo > 0 || range.hi < 0) range.nonzero = false;
+  if (range.lo > 0 || range.hi < 0) {
+    range.nonzero = false;
+    range.gap = 0;
+  }
 }
 
 void remove_from(Range& range, const Unsafe& unsafe, DType dtype) {

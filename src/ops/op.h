@@ -39,6 +39,7 @@ struct OpDef {
   std::string_view tf = {};       // TensorFlow's op of the same meaning
   std::string_view freedom = {};  // what eval chose where ONNX leaves it open (reduction order, ...)
   bool random = false;            // not a function of its inputs: never folded
+  bool exact = false;             // every library computes it to the same bits: no exp, no sum of several floats
   void (*infer)(InferCall&) = nullptr;
   void (*eval)(EvalCall&) = nullptr;    // null: the op is typed but cannot be run
   void (*range)(RangeCall&) = nullptr;  // see range_call.h; null: nothing is known of its results

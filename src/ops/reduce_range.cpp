@@ -14,6 +14,7 @@
 #include <cmath>
 
 #include "ops/range_rules.h"
+#include "ops/relations.h"
 #include "ops/rules.h"
 
 namespace finity {
@@ -126,7 +127,7 @@ class FactWriter {
 // Relative error of a sum of squares, in the coarsest format it may be carried in.
 double square_sum_slack(const RangeCall& call, const AbsTensor& x, std::uint32_t axes) {
   const double carried = (x.most_count(axes) + 2) * unit_roundoff(call.accumulators(x.dtype).front());
-  return 2 * (carried + 2 * unit_roundoff(x.dtype));  // the result is rounded too
+  return 2 * carried + square_error(call, x.dtype);  // the result is rounded too
 }
 
 // Facts about rows inside the reduced axes: how many rows there are in each group.

@@ -130,6 +130,10 @@ void root_facts(const AbsTensor& x, AbsTensor& root) {
   }
 }
 
+double square_error(const RangeCall& call, DType dtype) {
+  return (8 + 2 * call.settings().library_ulps) * unit_roundoff(dtype);
+}
+
 double quotient_limit(const Fact& norm, DType dtype, double least) {
   const double scale = norm.range.is_point() ? norm.range.lo : 1;
   const double limit = (1 + norm.lost / least) / (scale * (1 - norm.slack));

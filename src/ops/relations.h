@@ -21,6 +21,8 @@ void cap_below(AbsTensor& x, double limit);
 
 // Facts of sqrt(x) from those of x: sums and means of squares become at_least_abs.
 void root_facts(const AbsTensor& x, AbsTensor& root);
+// Relative error of a mean of squares besides that of adding up: what Pow and the last roundings may do.
+double square_error(const RangeCall& call, DType dtype);
 // Facts of c / x, |c| at most `numerator`: at_least_abs becomes at_most_inverse.
 void inverse_facts(const AbsTensor& x, double numerator, AbsTensor& inverse);
 // The smallest number that |source / x| cannot pass, x having this at_least_abs fact and being at least `least` > 0.

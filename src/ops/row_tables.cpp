@@ -1,7 +1,6 @@
 #include "ops/row_tables.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/error.h"
 #include "domain/movement.h"
@@ -12,11 +11,6 @@ namespace finity {
 namespace {
 
 constexpr std::int64_t kMostElements = std::int64_t{1} << 16;
-
-// Ops that every library computes to the same bits.
-constexpr std::array<std::string_view, 22> kExactOps = {
-    "Abs",         "Add", "And", "Ceil", "Clip", "Div", "Equal", "Floor", "Greater", "GreaterOrEqual", "Less",
-    "LessOrEqual", "Max", "Min", "Mul",  "Neg",  "Not", "Or",    "Relu",  "Sign",    "Sqrt",           "Sub"};
 
 bool same_choice(const RowTable& a, const RowTable& b) {
   return a.index == b.index && a.index_rank == b.index_rank && a.behind == b.behind;
@@ -81,8 +75,7 @@ void use_rows(RangeCall& call) {
   const RowTable* rows = first_rows(call);
   if (rows == nullptr || call.output_count() != 1 || call.settings().flush_subnormals) return;
   const OpDef& op = *call.node().op;
-  if (!op.elementwise || !op.domain.empty() || call.has_attr("broadcast")) return;
-  if (std::ranges::find(kExactOps, op.name) == kExactOps.end()) return;
+  if (!op.elementwise || !op.exact || call.has_attr("broadcast")) return;
   const auto tables = tables_of(call, *rows);
   if (!tables) return;
   Rng unused(0);

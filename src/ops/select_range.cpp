@@ -20,12 +20,13 @@ bool same_shape(const AbsTensor& x, const Type& type) { return type.ranked && x.
 
 // A mask with a true element in every row takes at least one element of the first operand.
 void carry_mask(const AbsTensor& mask, const AbsTensor& taken, AbsTensor& result) {
-  if (!mask.ranked || mask.sizes != result.sizes) return;
+  if (!mask.ranked || !result.ranked || mask.rank() > result.rank()) return;
+  const std::size_t shift = result.rank() - mask.rank();
   for (const Fact& fact : mask.facts) {
     if (fact.kind != Fact::Kind::row_max || !(fact.range.lo >= 1)) continue;
     const Range least = taken.hull();
     const Range all = result.hull();
-    Fact rows{.kind = Fact::Kind::row_max, .axes = fact.axes};
+    Fact rows{.kind = Fact::Kind::row_max, .axes = fact.axes << shift};
     rows.range = {.lo = least.lo, .hi = all.hi, .nan = all.nan, .pinf = all.pinf, .ninf = least.ninf};
     result.facts.push_back(rows);
   }

@@ -134,6 +134,7 @@ const OpDef kOps[] = {
      .signature = kRows,
      .attrs = kRowsAttrs,
      .freedom = "a NaN counts as the maximum",
+     .exact = true,
      .infer = infer_rows,
      .eval = eval_rows<hardmax>,
      .range = range_hardmax},

@@ -109,7 +109,10 @@ void range_abs(RangeCall& call) {
   // The most negative integer is not below zero in absolute value only.
   if (is_float(dtype)) {
     result.facts = facts_not_below(x);
-    if (x.identity.valid()) result.facts.push_back({.kind = Fact::Kind::at_least_abs, .source = x.identity});
+    if (x.identity.valid()) {
+      result.facts.push_back({.kind = Fact::Kind::at_least_abs, .source = x.identity});
+      result.facts.push_back({.kind = Fact::Kind::abs_of, .source = x.identity});
+    }
   }
   call.out(0, std::move(result));
 }
@@ -227,6 +230,7 @@ const OpDef kOps[] = {
      .signature = kNumberToNumber,
      .attrs = kConsumed,
      .tf = "Abs",
+     .exact = true,
      .infer = infer_same_shape,
      .eval = eval_unary<Absolute>,
      .range = range_abs,
@@ -236,6 +240,7 @@ const OpDef kOps[] = {
      .signature = kNumberToNumber,
      .attrs = kConsumed,
      .tf = "Neg",
+     .exact = true,
      .infer = infer_same_shape,
      .eval = eval_unary<Negated>,
      .range = range_neg,
@@ -246,6 +251,7 @@ const OpDef kOps[] = {
      .signature = kNumberToNumber,
      .tf = "Sign",
      .freedom = "the sign of NaN is NaN",
+     .exact = true,
      .infer = infer_same_shape,
      .eval = eval_unary<Signum>,
      .range = range_rising<sign_of>,
@@ -266,6 +272,7 @@ const OpDef kOps[] = {
      .signature = kFloatToFloat,
      .attrs = kConsumed,
      .tf = "Ceil",
+     .exact = true,
      .infer = infer_same_shape,
      .eval = eval_float_unary<std::ceil>,
      .range = range_to_integers<ceil_of, facts_not_below>,
@@ -275,6 +282,7 @@ const OpDef kOps[] = {
      .signature = kFloatToFloat,
      .attrs = kConsumed,
      .tf = "Floor",
+     .exact = true,
      .infer = infer_same_shape,
      .eval = eval_float_unary<std::floor>,
      .range = range_to_integers<floor_of, facts_not_above>,
@@ -284,6 +292,7 @@ const OpDef kOps[] = {
      .summary = "nearest integer, halves to even",
      .signature = kFloatToFloat,
      .tf = "Round",
+     .exact = true,
      .infer = infer_same_shape,
      .eval = eval_float_unary<round_half_even>,
      .range = range_to_integers<round_of, unordered>,
@@ -293,6 +302,7 @@ const OpDef kOps[] = {
      .signature = kFloatToFloat,
      .attrs = kConsumed,
      .tf = "Sqrt",
+     .exact = true,
      .infer = infer_same_shape,
      .eval = eval_float_unary<std::sqrt>,
      .range = range_sqrt,
@@ -446,6 +456,7 @@ const OpDef kOps[] = {
      .summary = "whether x is not a number",
      .signature = kFloatToBool,
      .tf = "IsNan",
+     .exact = true,
      .infer = infer_same_shape,
      .eval = eval_predicate<IsNotANumber>,
      .range = range_is_nan,
@@ -457,6 +468,7 @@ const OpDef kOps[] = {
      .signature = kFloatToBool,
      .attrs = "detect_negative: int = 1; detect_positive: int = 1",
      .tf = "IsInf",
+     .exact = true,
      .infer = infer_same_shape,
      .eval = eval_is_inf,
      .range = range_is_inf,
@@ -466,6 +478,7 @@ const OpDef kOps[] = {
      .summary = "logical negation",
      .signature = "(X: bool) -> (Y: bool)",
      .tf = "LogicalNot",
+     .exact = true,
      .infer = infer_same_shape,
      .eval = eval_predicate<LogicalNot>,
      .range = range_not,
@@ -476,6 +489,7 @@ const OpDef kOps[] = {
      .summary = "every bit flipped",
      .signature = "(X: T) -> (Y: T) where T: int",
      .tf = "Invert",
+     .exact = true,
      .infer = infer_same_shape,
      .eval = eval_unary<FlippedBits>,
      .range = range_bitwise_not,

@@ -55,7 +55,11 @@ std::string range_text(const Range& range, DType dtype) {
     else if (is_float(dtype) && range.lo == lowest_finite(dtype) && range.hi == max_finite(dtype))
       add("any finite " + std::string(name(dtype)));
     else add("[" + number_text(range.lo, dtype) + ", " + number_text(range.hi, dtype) + "]");
-    if (range.nonzero) text += " without 0";
+    if (range.nonzero && range.gap > 0) {
+      text += " without (" + number_text(-range.gap, dtype) + ", " + number_text(range.gap, dtype) + ")";
+    } else if (range.nonzero) {
+      text += " without 0";
+    }
   }
   if (range.pinf) add("+Inf");
   if (range.ninf) add("-Inf");

@@ -28,6 +28,9 @@ Range draw_range(Rng& rng, DType dtype) {
     range.integer = range.has_finite();
   }
   range.nonzero = rng.below(3) == 0 && range.lo < 0 && range.hi > 0;
+  if (range.nonzero && !range.integer && is_float(dtype) && rng.below(2) == 0) {
+    range.gap = from_bounds(dtype, 0, std::min(-range.lo, range.hi) * rng.uniform()).hi;
+  }
   return range;
 }
 

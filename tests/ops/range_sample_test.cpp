@@ -71,6 +71,10 @@ Range draw_range(const Operand& operand, Rng& rng) {
     range.pinf = rng.below(2) == 0;
     range.ninf = rng.below(2) == 0;
   }
+  if (range.lo < 0 && range.hi > 0 && rng.below(3) == 0) {
+    range.nonzero = true;
+    if (is_float(operand.dtype)) range.gap = stored(operand.dtype, std::min(-range.lo, range.hi) * rng.uniform(0, 1));
+  }
   return range;
 }
 
@@ -82,7 +86,9 @@ double draw_member(const Range& range, DType dtype, Rng& rng) {
   if (kind == 3) return range.lo;
   if (kind == 4) return range.hi;
   if (kind == 5 && range.contains(0)) return 0;
-  return std::clamp(stored(dtype, rng.uniform(range.lo, range.hi)), range.lo, range.hi);
+  if (kind == 6 && range.nonzero && range.gap > 0) return rng.below(2) == 0 ? range.gap : -range.gap;
+  const double x = std::clamp(stored(dtype, rng.uniform(range.lo, range.hi)), range.lo, range.hi);
+  return range.contains(x) || !range.nonzero ? x : range.lo;
 }
 
 Tensor draw_tensor(const Operand& operand, const Range& range, Rng& rng) {
