@@ -46,10 +46,14 @@ void uncounted(void* pointer) {
 
 void* operator new(std::size_t size) { return counted(size); }
 void* operator new[](std::size_t size) { return counted(size); }
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return counted(size); }
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept { return counted(size); }
 void operator delete(void* pointer) noexcept { uncounted(pointer); }
 void operator delete[](void* pointer) noexcept { uncounted(pointer); }
 void operator delete(void* pointer, std::size_t) noexcept { uncounted(pointer); }
 void operator delete[](void* pointer, std::size_t) noexcept { uncounted(pointer); }
+void operator delete(void* pointer, const std::nothrow_t&) noexcept { uncounted(pointer); }
+void operator delete[](void* pointer, const std::nothrow_t&) noexcept { uncounted(pointer); }
 
 namespace {
 
