@@ -256,6 +256,7 @@ namespace {
 
 // Shortest digits that read back, as a float where the value is one.
 std::string digits(double x) {
+  if (x == 0) return "0";  // without the sign
   std::array<char, 32> buffer{};
   const bool narrow = static_cast<double>(static_cast<float>(x)) == x;
   const auto end = narrow ? std::to_chars(buffer.data(), buffer.data() + buffer.size(), static_cast<float>(x))
