@@ -47,17 +47,20 @@ void Analyzer::run_nodes(const Body& body) {
   for (const NodeId id : body.nodes) run_node(id);
 }
 
-bool Analyzer::out_of_time() {
-  constexpr std::size_t kBetweenLooks = 64;
-  if (result_.complete && ++steps_ % kBetweenLooks == 0 && std::chrono::steady_clock::now() > deadline_) {
-    result_.complete = false;
-    result_.notes.push_back({"", "the time limit was reached: the remaining nodes were not analysed"});
-  }
-  return !result_.complete;
+// "time" or "memory".
+std::string_view Analyzer::limit_reached() {
+  // A node takes a moment, except when its tensors are cut into very many cells.
+  const std::size_t between_looks = options_.ranges.max_cells > 64 ? 1 : 64;
+  if (++steps_ % between_looks == 0 && std::chrono::steady_clock::now() > deadline_) return "time";
+  return options_.memory_limit > 0 && stored_ > options_.memory_limit ? "memory" : "";
 }
 
 void Analyzer::run_node(NodeId id) {
-  if (out_of_time()) return give_up(id, "the time limit was reached", "FN902");
+  if (result_.complete) {
+    limit_ = limit_reached();
+    result_.complete = limit_.empty();
+  }
+  if (!result_.complete) return stop_at(id);
   try {
     evaluate(id, graph_.node(id));
   } catch (const Error& error) {
@@ -65,10 +68,20 @@ void Analyzer::run_node(NodeId id) {
   }
 }
 
+// One finding speaks of all nodes that are not reached.
+void Analyzer::stop_at(NodeId id) {
+  if (probing_ == 0 && !stop_told_) {
+    stop_told_ = true;
+    give_up(id, "the " + std::string(limit_) + " limit was reached; nothing from here on was analysed", "FN903");
+  } else {
+    forget_results(id);
+  }
+}
+
 // Nothing is known of the node's results, and the report says so.
 void Analyzer::give_up(NodeId id, std::string reason, std::string_view rule) {
   const Node& node = graph_.node(id);
-  if (probing_ == 0 && result_.complete) {
+  if (probing_ == 0) {
     const std::size_t before = result_.findings.size();
     const int index = record(id, {}, {.rule = rule, .operand = -1, .seen = {}, .possible = true});
     if (result_.findings.size() > before) result_.notes.push_back({describe(graph_, node), reason});
@@ -76,7 +89,11 @@ void Analyzer::give_up(NodeId id, std::string reason, std::string_view rule) {
     finding.verdict = Verdict::unknown;
     finding.reason = std::move(reason);
   }
-  for (const ValueId out : node.outputs) {
+  forget_results(id);
+}
+
+void Analyzer::forget_results(NodeId id) {
+  for (const ValueId out : graph_.node(id).outputs) {
     if (!out.valid()) continue;
     store(out, uniform(types_[out], top(types_[out].dtype)));
     taints_[out.at()].unmodelled = id;
@@ -121,6 +138,8 @@ void Analyzer::store(ValueId id, AbsTensor range) {
     range.forms.clear();
     range.first_symbol = -1;
   }
+  constexpr std::size_t kSymbolBytes = 96;
+  stored_ += range.cells.size() * (sizeof(Range) + kSymbolBytes) + range.forms.size() * (sizeof(Form) + sizeof(Term));
   result_.ranges[id.at()] = std::move(range);
   result_.reached[id.at()] = true;
   taints_[id.at()] = {};

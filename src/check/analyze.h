@@ -17,7 +17,8 @@ namespace finity {
 
 struct CheckOptions {
   RangeSettings ranges = {};
-  double time_limit = 0;  // seconds; 0: none. What is not reached is top, with a note.
+  double time_limit = 0;         // seconds; 0: none. What is not reached is top, with a note.
+  std::size_t memory_limit = 0;  // bytes of ranges, about; 0: none. The same.
 };
 
 enum class Verdict : std::uint8_t { proved, confirmed, possible, unknown };

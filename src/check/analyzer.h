@@ -62,7 +62,9 @@ class Analyzer {
   std::vector<AbsTensor> run_body(BodyId id, std::span<const AbsTensor> inputs);
   std::vector<AbsTensor> probe_body(BodyId id, std::span<const AbsTensor> inputs);
   std::vector<AbsTensor> run_branch(BodyId id, const Node& node, std::size_t condition, bool truth);
-  bool out_of_time();
+  std::string_view limit_reached();
+  void stop_at(NodeId id);
+  void forget_results(NodeId id);
   void give_up(NodeId id, std::string reason, std::string_view rule);
 
   // evaluate.cpp
@@ -114,9 +116,12 @@ class Analyzer {
   std::vector<int> last_site_, site_before_;
   std::vector<std::vector<NodeId>> users_;  // by ValueId, filled when the first guard is met
   std::chrono::steady_clock::time_point deadline_;
+  std::string_view limit_;  // that was reached
+  bool stop_told_ = false;
   std::size_t steps_ = 0;
-  int depth_ = 0;    // of subgraphs
-  int probing_ = 0;  // > 0: nothing is recorded
+  std::size_t stored_ = 0;  // bytes of ranges, about
+  int depth_ = 0;           // of subgraphs
+  int probing_ = 0;         // > 0: nothing is recorded
 };
 
 }  // namespace finity

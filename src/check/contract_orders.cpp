@@ -93,7 +93,7 @@ void order_inputs(const Types& types, ValueId greater, ValueId smaller, const st
 
 }  // namespace
 
-void cut_columns(AbsTensor& x, std::vector<std::int64_t> columns) {
+void cut_columns(AbsTensor& x, const std::vector<std::int64_t>& columns) {
   const std::int64_t size = x.sizes.back();
   if (x.cuts.empty()) x.cuts.resize(x.rank());
   const AbsTensor before = x;

@@ -100,7 +100,7 @@ KeepSearch::Trial KeepSearch::trial(const NodeSet& keep) {
   result.bad = findings(result.conversion.graph, types, {.target = target_, .kept = &result.conversion.kept}, analysis);
   std::erase_if(result.bad, [&](const Finding& finding) { return excused_.contains(key_of(finding)); });
   // What was not reached has no findings either.
-  if (!analysis.complete) result.bad.push_back({.rule = "FN902", .verdict = Verdict::unknown});
+  if (!analysis.complete) result.bad.push_back({.rule = "FN903", .verdict = Verdict::unknown});
   return result;
 }
 

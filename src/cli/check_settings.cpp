@@ -82,9 +82,10 @@ void read_accept(const TomlValue& table, std::vector<AcceptEntry>& to) {
 }
 
 void read_check_table(const TomlValue& table, const fs::path& folder, CheckSettings& settings) {
-  table.only({"select", "ignore", "fail-on", "ranges", "shapes", "weights", "contract", "baseline", "as", "accumulate",
-              "tensor", "numeric", "max-findings", "time-limit", "flush-subnormals", "verify", "seed", "jobs",
-              "accept"});
+  table.only({"select",           "ignore",   "fail-on",      "ranges",     "shapes",
+              "weights",          "contract", "baseline",     "as",         "accumulate",
+              "tensor",           "numeric",  "max-findings", "time-limit", "memory-limit",
+              "flush-subnormals", "verify",   "seed",         "jobs",       "accept"});
   read_prefixes(table, "select", settings.selection.select);
   read_prefixes(table, "ignore", settings.selection.ignore);
   read_choice(table, "fail-on", kFailOn, settings.fail_on);
@@ -99,6 +100,7 @@ void read_check_table(const TomlValue& table, const fs::path& folder, CheckSetti
   read_choice(table, "numeric", kNumeric, settings.numeric);
   read_number(table, "max-findings", settings.max_findings);
   read_number(table, "time-limit", settings.time_limit);
+  read_number(table, "memory-limit", settings.memory_limit);
   read_number(table, "verify", settings.verify);
   read_number(table, "seed", settings.seed);
   read_number(table, "jobs", settings.jobs);
@@ -140,6 +142,10 @@ void add_model_options(CLI::App& command, CheckSettings& settings) {
       ->check(CLI::IsMember(kTensor));
   command.add_option("--numeric", settings.numeric, "interval or affine (default)")->check(CLI::IsMember(kNumeric));
   command.add_option("--time-limit", settings.time_limit, "Seconds per model; what is not reached is unknown")
+      ->check(CLI::NonNegativeNumber);
+  command
+      .add_option("--memory-limit", settings.memory_limit,
+                  "Megabytes of ranges per model (default 4096; 0: no limit); what is not reached is unknown")
       ->check(CLI::NonNegativeNumber);
   command.add_flag("--flush-subnormals", settings.flush_subnormals, "Subnormal numbers may be flushed to zero");
   command.add_option("--config", settings.config, "Settings file (default: finity.toml here or in a folder above)");
@@ -192,7 +198,7 @@ Bindings bindings_of(const CheckSettings& settings) {
 }
 
 CheckOptions check_options_of(const CheckSettings& settings) {
-  constexpr std::size_t kExpanded = std::size_t{1} << 20U;
+  constexpr std::size_t kExpanded = std::size_t{1} << 16U;
   CheckOptions options;
   if (settings.tensor == "smash") options.ranges.max_cells = 1;
   if (settings.tensor == "expand") options.ranges.max_cells = kExpanded;
@@ -201,6 +207,7 @@ CheckOptions check_options_of(const CheckSettings& settings) {
   if (settings.accumulate == "same") options.ranges.accumulate = DType::float16;  // any format but float32
   options.ranges.flush_subnormals = settings.flush_subnormals;
   options.time_limit = settings.time_limit.value_or(0);
+  options.memory_limit = static_cast<std::size_t>(settings.memory_limit.value_or(4096) * 0x1p20);
   return options;
 }
 

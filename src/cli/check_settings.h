@@ -26,6 +26,7 @@ struct CheckSettings {
   std::optional<std::string> tensor = {};
   std::optional<std::string> numeric = {};
   std::optional<double> time_limit = {};
+  std::optional<double> memory_limit = {};
   bool flush_subnormals = false;
   // What is reported.
   Selection selection = {};

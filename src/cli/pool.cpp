@@ -82,7 +82,7 @@ class ProgressLine {
     std::fprintf(stderr, "\r[%s] %zu/%zu %.60s\x1b[K", bar.c_str(), done, count, label.c_str());
     shown_ = true;
   }
-  void clear() {
+  void clear() const {
     if (shown_) std::fprintf(stderr, "\r\x1b[K");
   }
 

@@ -26,7 +26,7 @@ template <class Key>
 struct Extremes {
   Key low = std::numeric_limits<Key>::max();
   Key high = std::numeric_limits<Key>::min();
-  bool zero = false;
+  Key small = std::numeric_limits<Key>::max();  // bits of the smallest absolute value
 };
 
 template <class Key>
@@ -34,22 +34,22 @@ void look_at(Extremes<Key>& extremes, Key bits) {
   const Key key = ordered(bits);
   extremes.low = std::min(extremes.low, key);
   extremes.high = std::max(extremes.high, key);
-  extremes.zero = extremes.zero || (bits & std::numeric_limits<Key>::max()) == 0;
+  extremes.small = std::min(extremes.small, static_cast<Key>(bits & std::numeric_limits<Key>::max()));
 }
 
 // Several independent lanes, so that the compiler can use vector registers.
 template <class Key>
 Extremes<Key> scan(const std::byte* bytes, std::size_t count) {
   constexpr std::size_t kLanes = 64 / sizeof(Key);
-  std::array<Key, kLanes> low;
-  std::array<Key, kLanes> high;
-  std::array<Key, kLanes> small;  // smallest absolute value's bits: 0 for zero
+  std::array<Key, kLanes> low{};
+  std::array<Key, kLanes> high{};
+  std::array<Key, kLanes> small{};
   low.fill(std::numeric_limits<Key>::max());
   high.fill(std::numeric_limits<Key>::min());
   small.fill(std::numeric_limits<Key>::max());
   std::size_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
-    std::array<Key, kLanes> bits;
+    std::array<Key, kLanes> bits;  // NOLINT(cppcoreguidelines-pro-type-member-init): filled by the next line
     std::memcpy(bits.data(), bytes + i * sizeof(Key), sizeof bits);
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
       const Key key = ordered(bits[lane]);
@@ -67,7 +67,7 @@ Extremes<Key> scan(const std::byte* bytes, std::size_t count) {
   }
   result.low = std::min(result.low, *std::min_element(low.begin(), low.end()));
   result.high = std::max(result.high, *std::max_element(high.begin(), high.end()));
-  result.zero = result.zero || *std::min_element(small.begin(), small.end()) == 0;
+  result.small = std::min(result.small, *std::min_element(small.begin(), small.end()));
   return result;
 }
 
@@ -88,7 +88,7 @@ template <class Decode>
 Range careful_range(std::size_t begin, std::size_t end, Decode decode) {
   Range range;
   bool integer = true;
-  bool zero = false;
+  double smallest = kInf;
   for (std::size_t i = begin; i < end; ++i) {
     const double x = decode(i);
     if (std::isnan(x)) {
@@ -99,11 +99,12 @@ Range careful_range(std::size_t begin, std::size_t end, Decode decode) {
       range.lo = std::min(range.lo, x + 0.0);
       range.hi = std::max(range.hi, x + 0.0);
       integer = integer && x == std::floor(x);
-      zero = zero || x == 0;
+      smallest = std::min(smallest, std::abs(x));
     }
   }
   range.integer = integer && range.has_finite();
-  range.nonzero = !zero && range.lo <= 0 && range.hi >= 0;
+  range.nonzero = smallest > 0 && range.lo <= 0 && range.hi >= 0;
+  if (range.nonzero) range.gap = smallest;
   return range;
 }
 
@@ -121,7 +122,8 @@ Range float_range(const std::byte* bytes, std::size_t count, Key infinity, int m
   Range range;
   range.lo = decode(ordered(found.low)) + 0.0;  // not -0
   range.hi = decode(ordered(found.high)) + 0.0;
-  range.nonzero = !found.zero && range.lo <= 0 && range.hi >= 0;
+  range.nonzero = found.small != 0 && range.lo <= 0 && range.hi >= 0;
+  if (range.nonzero) range.gap = decode(found.small);
   range.integer = true;
   for (std::size_t i = 0; i < count && range.integer; ++i) range.integer = is_integer(bits_at(i), infinity, mantissa);
   return range;

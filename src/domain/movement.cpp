@@ -34,10 +34,7 @@ AbsTensor lost_shape(const AbsTensor& x) {
 }
 
 bool leading(std::span<const std::size_t> axes) {
-  for (const std::size_t axis : axes) {
-    if (axis >= axes.size()) return false;
-  }
-  return true;
+  return std::ranges::all_of(axes, [&](std::size_t axis) { return axis < axes.size(); });
 }
 
 std::uint32_t bits_of(std::span<const std::size_t> axes) {

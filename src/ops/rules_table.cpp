@@ -249,6 +249,11 @@ constexpr std::array kCoverageRules = {
          .detail = "Everything that depends on its results is answered with unknown instead of a guess.",
          .fix = "replace it by operators that have a range rule, or check the parts before and after it as models of "
                 "their own"},
+    Rule{.code = "FN903",
+         .slug = "stopped-at-a-limit",
+         .summary = "the analysis stopped here at its time or memory limit",
+         .detail = "This node and everything after it were not looked at. The finding stands for all of them.",
+         .fix = "allow more with --time-limit or --memory-limit, or use --tensor partition"},
 };
 
 constexpr std::size_t kRuleCount =
