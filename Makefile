@@ -2,11 +2,13 @@
 # steps. Users run ./finity; installing is `cmake --install build`.
 
 FUZZ_SECONDS ?= 60
+MUTANTS ?= 200
+SEED ?= 1
 FUZZERS = fuzz_onnx fuzz_tensor fuzz_npz fuzz_text fuzz_settings
 # ./finity builds into the same folder, perhaps at the same time.
 locked = mkdir -p build && flock build/.lock
 
-.PHONY: build test asan bench fuzz format tidy clean
+.PHONY: build test asan bench fuzz mutation format tidy clean
 
 build:
 	@tools/install-packages build
@@ -39,6 +41,11 @@ fuzz:
 	@cmake --build build-fuzz --target $(FUZZERS)
 	@set -e; for name in $(FUZZERS); do mkdir -p build-fuzz/corpus/$$name; \
 	  build-fuzz/bin/$$name -max_total_time=$(FUZZ_SECONDS) build-fuzz/corpus/$$name; done
+
+# Breaks the range code on purpose, in a copy, and counts what the tests notice: docs/testing.md.
+mutation:
+	@tools/install-packages build test
+	@tools/mutate.py --sample $(MUTANTS) --seed $(SEED)
 
 format:
 	@command -v clang-format >/dev/null || tools/install-packages test

@@ -152,7 +152,7 @@ LossTerms loss_terms(RangeCall& call, const AbsTensor& log_probs) {
   const AbsTensor& labels = call.in(1);
   constexpr std::uint32_t kAll = ~std::uint32_t{0};
   if (labels.ranked && labels.most_count(kAll) < kManyElements) {
-    terms.least = terms.most = std::max(1.0, labels.most_count(kAll));
+    terms.least = terms.most = labels.most_count(kAll);
   }
   return terms;
 }
@@ -213,6 +213,10 @@ void range_loss(RangeCall& call, const AbsTensor& log_probs) {
   const DType dtype = call.out_dtype(0);
   const LossTerms terms = loss_terms(call, log_probs);
   const std::string reduction = call.text("reduction");
+  if (terms.most == 0) {
+    if (reduction == "mean") call.site("FN306", 1, point(0), true, true);
+    return call.out(0, reduction == "sum" ? point(0) : Range{});
+  }
   Range divisors;
   const Range result = in_all_carriers(call, dtype, [&](DType carrier) {
     if (reduction == "mean") return mean_loss(terms, dtype, carrier, divisors);

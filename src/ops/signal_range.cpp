@@ -17,7 +17,7 @@ namespace {
 // `divided`: by the number of points, as inverse transforms are. Fast transforms add in other orders and multiply by
 // roots of 1 more than once, so each level of their recursion may err.
 Range spectrum(DType dtype, DType carrier, const Range& x, double points, bool complex, bool divided) {
-  if (x.is_empty()) return {};
+  if (x.is_empty()) return point(0);  // nothing but padding
   const double u = unit_roundoff(carrier);
   const double radius = x.magnitude() * (complex ? std::numbers::sqrt2 : 1.0);
   const double levels = std::log2(points + 1) + 2;
