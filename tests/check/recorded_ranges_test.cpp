@@ -64,10 +64,22 @@ std::string shown(const AbsTensor& x) {
 }
 
 std::string shown(const Graph& graph, const Fact& fact) {
-  static constexpr std::array<const char*, 15> kKinds = {
-      "max_of",        "at_least", "at_most",   "at_least_abs",   "at_most_inverse",
-      "square_sum_of", "mean_of",  "square_of", "mean_square_of", "mean_square_at_least",
-      "row_max",       "row_sum",  "sum_of",    "max_operand",    "one_of_max"};
+  static constexpr std::array<const char*, 16> kKinds = {"max_of",
+                                                         "at_least",
+                                                         "at_most",
+                                                         "at_least_abs",
+                                                         "abs_of",
+                                                         "at_most_inverse",
+                                                         "square_sum_of",
+                                                         "mean_of",
+                                                         "square_of",
+                                                         "mean_square_of",
+                                                         "mean_square_at_least",
+                                                         "row_max",
+                                                         "row_sum",
+                                                         "sum_of",
+                                                         "max_operand",
+                                                         "one_of_max"};
   std::string text = kKinds.at(static_cast<std::size_t>(fact.kind));
   if (fact.source.valid()) text += " " + graph.value(fact.source).name;
   if (fact.axes != 0) text += " axes " + std::to_string(fact.axes);
