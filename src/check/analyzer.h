@@ -70,6 +70,7 @@ class Analyzer {
   // evaluate.cpp
   void evaluate(NodeId id, const Node& node);
   bool store_known(const Node& node);
+  bool leaves_integers(const Node& node);
   bool fold(NodeId id, const Node& node, const Operands& operands);
   void apply_rule(NodeId id, const Node& node, Operands operands);
   void store_outputs(NodeId id, const Node& node, RangeCall& call, const Operands& operands, const Flags& flags);

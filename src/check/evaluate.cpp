@@ -45,7 +45,7 @@ bool Analyzer::store_known(const Node& node) {
   const auto known = [&](ValueId out) { return !out.valid() || types_.known[out.at()].has_value(); };
   if (node.op->random || !bodies_of(node.attrs).empty() || !std::ranges::all_of(node.outputs, known)) return false;
   const auto integral = [&](ValueId out) { return !out.valid() || !is_float(types_[out].dtype); };
-  if (!std::ranges::all_of(node.outputs, integral)) return false;
+  if (!std::ranges::all_of(node.outputs, integral) || leaves_integers(node)) return false;
   for (const ValueId out : node.outputs) {
     if (!out.valid()) continue;
     const auto tensor = std::make_shared<const Tensor>(*types_.known[out.at()]);
@@ -56,13 +56,25 @@ bool Analyzer::store_known(const Node& node) {
   return true;
 }
 
+// Floats that an integer result cannot hold: libraries differ, and the range rule warns.
+bool Analyzer::leaves_integers(const Node& node) {
+  const ValueId out = node.outputs.empty() ? ValueId{} : node.outputs.front();
+  if (!out.valid() || !is_int(types_[out].dtype)) return false;
+  return std::ranges::any_of(node.inputs, [&](ValueId input) {
+    if (!input.valid() || !is_float(types_[input].dtype)) return false;
+    const Range hull = get(input).hull();
+    return !(hull.is_finite() && hull.lo > lowest_finite(types_[out].dtype) - 1 &&
+             hull.hi < max_finite(types_[out].dtype));
+  });
+}
+
 // All operands known: what the reference computes is the result, element by element. Where another library may compute
 // other bits, the range rule speaks, which allows for that.
 bool Analyzer::fold(NodeId id, const Node& node, const Operands& operands) {
   const OpDef& op = *node.op;
   const auto is_number = [&](ValueId v) { return v.valid() && is_float(types_[v].dtype); };
   const bool floats = std::ranges::any_of(node.inputs, is_number) || std::ranges::any_of(node.outputs, is_number);
-  if (floats && !op.exact) return false;
+  if (floats && (!op.exact || leaves_integers(node))) return false;
   if (op.random || op.eval == nullptr || !bodies_of(node.attrs).empty() || node.outputs.empty()) return false;
   std::vector<Datum> inputs(operands.size());
   for (std::size_t i = 0; i < operands.size(); ++i) {

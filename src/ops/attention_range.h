@@ -39,7 +39,7 @@ Range attended(const RangeCall& call, const AttentionRange& attention, const Att
 // The output, cut along its last axis like the operand `fresh` of values where that corresponds. What a cache adds to
 // the values is not told apart.
 AbsTensor attended_output(const RangeCall& call, const AttentionRange& attention, const AttendedRange& scores,
-                          const AbsTensor& fresh, bool cached, const Type& result);
+                          const AbsTensor& fresh, bool cached, const Type& type);
 
 // In some row along the last axis, every element of the mask may be -Inf once `scores` are added (false, for booleans).
 bool may_forbid_row(const AbsTensor& mask, DType dtype, const Range& scores);

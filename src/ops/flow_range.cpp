@@ -80,7 +80,7 @@ void accumulate(LoopResult& result, States outputs) {
 
 // Exactly `trips` times, or until nothing changes any more.
 LoopResult unrolled(RangeCall& call, const LoopShape& shape, States state, const Arguments& arguments) {
-  LoopResult result{.state = state, .outputs = {}};
+  LoopResult result{.state = std::move(state), .outputs = {}};
   bool stopped = false;
   for (double trip = 0; trip < shape.most; ++trip) {
     States outputs = call.run_body(shape.body, arguments(result.state, point(trip)));

@@ -113,7 +113,7 @@ AbsTensor scaled_and_shifted(RangeCall& call, const AbsTensor& normalized, std::
       });
     }
   }
-  const AbsTensor product =
+  AbsTensor product =
       zip_cells(normalized, call.in(scale), dtype, normalized.sizes, call.max_cells(),
                 [&](const Range& x, const Range& factor) { return scaled_and_shifted(dtype, x, factor, point(0)); });
   if (!shifts) return product;
