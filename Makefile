@@ -53,7 +53,7 @@ format:
 
 tidy:
 	@tools/install-packages build test tidy
-	@$(locked) tools/configure release
+	@tools/configure tidy
 	@tools/tidy
 
 clean:

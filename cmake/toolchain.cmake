@@ -5,6 +5,7 @@ target_compile_options(finity_options INTERFACE -Wall -Wextra -Werror -ffp-contr
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # A false alarm of g++ 12 on std::string's operator+.
   target_compile_options(finity_options INTERFACE -Wno-restrict)
+  target_compile_options(finity_options INTERFACE -fpch-preprocess)  # wanted by ccache
 endif()
 # Assertions stay on: they are cheap next to what they guard.
 set(CMAKE_CXX_FLAGS_RELEASE "-O2")
@@ -23,7 +24,8 @@ endif()
 
 find_program(ccache_program ccache)
 if(ccache_program AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${ccache_program})
+  # Otherwise ccache does not keep what uses precompiled headers.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${ccache_program})
 endif()
 find_program(mold_program mold)
 if(mold_program)
