@@ -90,6 +90,7 @@ class Analyzer {
   Range result_without(const Node& node, const Operands& operands, std::size_t output, bool infinities);
   int record(NodeId id, ValueId value, const Site& site);
   int finding_of(NodeId id, ValueId value, const Site& site);
+  void explain_by_operands(NodeId id, int index);
 
   // guards.cpp
   AbsTensor assuming(const Node& node, std::size_t operand, std::size_t condition, bool truth);

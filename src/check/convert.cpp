@@ -8,6 +8,7 @@
 
 #include "graph/builder.h"
 #include "ops/op.h"
+#include "ops/shape_values.h"
 #include "types/check.h"
 
 namespace finity {
@@ -132,7 +133,10 @@ bool Converter::handles_containers(const Node& node) const {
 
 Converter::Plan Converter::unchanged(const Node& node) const {
   Plan plan{.in = {}, .out = {}, .attrs = node.attrs, .body_inputs = {}};
-  for (const ValueId id : node.inputs) plan.in.push_back(id.valid() ? own(id) : DType::undefined);
+  const bool any_format = node.op != nullptr && reads_shapes_only(*node.op);
+  for (const ValueId id : node.inputs) {
+    plan.in.push_back(id.valid() && !any_format ? own(id) : DType::undefined);
+  }
   for (const ValueId id : node.outputs) plan.out.push_back(id.valid() ? own(id) : DType::undefined);
   return plan;
 }
@@ -186,7 +190,8 @@ DType Converter::wanted(const Node& node, std::size_t operand) const {
 }
 
 Converter::Plan Converter::changed(const Node& node) const {
-  if (!touches_floats(node) && bodies_of(node.attrs).empty()) return unchanged(node);
+  const bool plain = !touches_floats(node) && bodies_of(node.attrs).empty();
+  if (plain || reads_shapes_only(*node.op)) return unchanged(node);
   Plan plan{.in = {}, .out = {}, .attrs = changed_attrs(node), .body_inputs = {}};
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     plan.in.push_back(node.inputs[i].valid() ? wanted(node, i) : DType::undefined);

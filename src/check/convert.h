@@ -22,8 +22,8 @@ struct Conversion {
 };
 
 // Inputs, constants (rounded when loaded), cast targets and dtype attributes become `target`; parameters that an op
-// wants in float32 and elements of sequences and optionals stay. An output of a kept node that is an output of the
-// model is not cast. Nodes inside the bodies of a kept node are kept.
+// wants in float32 and elements of sequences and optionals stay. Ops that look at shapes only take what comes. An
+// output of a kept node that is an output of the model is not cast. Nodes inside the bodies of a kept node are kept.
 Conversion convert_floats(const Graph& graph, const Types& types, DType target, const NodeSet& keep = {});
 
 // float32 and float64 (without the target) are what a conversion changes.

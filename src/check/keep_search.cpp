@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "check/constants.h"
+#include "ops/shape_values.h"
 
 namespace finity {
 
@@ -25,7 +26,9 @@ class KeepSearch {
  public:
   KeepSearch(const Graph& graph, const Types& types, const Bindings& bindings, const Contract& contract, DType target,
              const KeepOptions& options)
-      : graph_(graph), types_(types), bindings_(bindings), contract_(contract), target_(target), options_(options) {}
+      : graph_(graph), types_(types), bindings_(bindings), contract_(contract), target_(target), options_(options) {
+    find_candidates();
+  }
 
   KeepResult run();
 
@@ -33,6 +36,7 @@ class KeepSearch {
   struct Trial {
     Conversion conversion;
     std::vector<Finding> bad;  // not proved, not excused
+    NodeSet needed;            // kept, and certain to overflow when converted alone: no need to try
   };
 
   bool out_of_budget() const;
@@ -42,8 +46,10 @@ class KeepSearch {
   Trial trial(const NodeSet& keep);
 
   bool is_original(NodeId id) const { return id.valid() && id.at() < graph_.nodes().size(); }
+  bool is_candidate(NodeId id) const { return is_original(id) && candidates_[id.at()]; }
+  void find_candidates();
   // Nodes that read or give values the target cannot hold.
-  NodeSet too_large() const;
+  NodeSet too_large(const Analysis& analysis) const;
   // What might help against a finding.
   void add_causes(const Trial& now, const Finding& finding, NodeSet& keep, std::set<ValueId>& used) const;
   void add_producers(const Trial& now, const Finding& finding, NodeSet& keep) const;
@@ -61,8 +67,10 @@ class KeepSearch {
   DType target_;
   const KeepOptions& options_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::vector<bool> candidates_;  // by NodeId: the conversion changes what the node computes
   Analysis original_;
   std::set<SiteKey> excused_;
+  NodeSet excused_nodes_;
   KeepResult result_;
 };
 
@@ -88,7 +96,10 @@ std::vector<Finding> KeepSearch::findings(const Graph& graph, const Types& types
 }
 
 void KeepSearch::look_at_original() {
-  for (const Finding& finding : findings(graph_, types_, {}, original_)) excused_.insert(key_of(finding));
+  for (const Finding& finding : findings(graph_, types_, {}, original_)) {
+    excused_.insert(key_of(finding));
+    excused_nodes_.insert(finding.node);
+  }
   result_.excused = excused_.size();
 }
 
@@ -101,20 +112,42 @@ KeepSearch::Trial KeepSearch::trial(const NodeSet& keep) {
   std::erase_if(result.bad, [&](const Finding& finding) { return excused_.contains(key_of(finding)); });
   // What was not reached has no findings either.
   if (!analysis.complete) result.bad.push_back({.rule = "FN903", .verdict = Verdict::unknown});
+  // What goes wrong at a node that was wrong before is not counted, so only a trial can tell.
+  result.needed = too_large(analysis);
+  std::erase_if(result.needed, [&](NodeId id) { return excused_nodes_.contains(id); });
   return result;
 }
 
+// Nodes that compute with numbers the conversion changes, and the owners of their bodies.
+void KeepSearch::find_candidates() {
+  candidates_.resize(graph_.nodes().size(), false);
+  const auto converted = [&](ValueId id) {
+    return id.valid() && types_[id].is_tensor() && is_converted(types_[id].dtype, target_);
+  };
+  for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
+    const Node& node = graph_.nodes()[i];
+    const bool touches = std::ranges::any_of(node.inputs, converted) || std::ranges::any_of(node.outputs, converted);
+    const bool shapes_only = node.op != nullptr && reads_shapes_only(*node.op);
+    if (!touches || shapes_only || stated_constant(node)) continue;
+    NodeId id{static_cast<std::int32_t>(i)};
+    for (; id.valid() && !candidates_[id.at()]; id = graph_.body(graph_.node(id).body).owner) {
+      candidates_[id.at()] = true;
+    }
+  }
+}
+
 // No need to find out step by step, along a chain of nodes, what cannot be in the target.
-NodeSet KeepSearch::too_large() const {
+NodeSet KeepSearch::too_large(const Analysis& analysis) const {
   NodeSet nodes;
   const double limit = max_finite(target_);
   const auto exceeds = [&](ValueId id) {
-    if (!id.valid() || !original_.reached[id.at()] || graph_.value(id).constant) return false;
-    const AbsTensor& range = original_.ranges[id.at()];
+    if (!id.valid() || !analysis.reached[id.at()] || graph_.value(id).constant) return false;
+    const AbsTensor& range = analysis.ranges[id.at()];
     return is_converted(range.dtype, target_) && range.hull().magnitude() > limit;
   };
   for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
     const Node& node = graph_.nodes()[i];
+    if (!candidates_[i]) continue;
     if (std::ranges::any_of(node.inputs, exceeds) || std::ranges::any_of(node.outputs, exceeds)) {
       nodes.insert({static_cast<std::int32_t>(i)});
     }
@@ -130,7 +163,7 @@ void KeepSearch::add_producers(const Trial& now, const Finding& finding, NodeSet
   bool added = false;
   const auto add_producer = [&](ValueId id) {
     const NodeId producer = id.valid() && id.at() < graph_.values().size() ? graph_.value(id).producer : NodeId{};
-    if (!producer.valid() || now.conversion.kept.contains(producer) || stated_constant(graph_.node(producer))) return;
+    if (!is_candidate(producer) || now.conversion.kept.contains(producer)) return;
     added |= keep.insert(producer).second;
   };
   std::ranges::for_each(sources, add_producer);
@@ -145,7 +178,7 @@ void KeepSearch::add_causes(const Trial& now, const Finding& finding, NodeSet& k
     for (const ValueId out : now.conversion.graph.node(finding.node).outputs) used.insert(out);
   } else if (stated_constant(graph_.node(finding.node))) {
     used.insert(graph_.node(finding.node).outputs.front());
-  } else if (!now.conversion.kept.contains(finding.node)) {
+  } else if (is_candidate(finding.node) && !now.conversion.kept.contains(finding.node)) {
     keep.insert(finding.node);
   } else {
     add_producers(now, finding, keep);
@@ -156,7 +189,9 @@ void KeepSearch::add_users(const Trial& now, const std::set<ValueId>& used, Node
   const auto wanted = [&](ValueId id) { return used.contains(id); };
   const Graph& mixed = now.conversion.graph;
   for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
-    if (std::ranges::any_of(mixed.nodes()[i].inputs, wanted)) keep.insert({static_cast<std::int32_t>(i)});
+    if (candidates_[i] && std::ranges::any_of(mixed.nodes()[i].inputs, wanted)) {
+      keep.insert({static_cast<std::int32_t>(i)});
+    }
   }
   // What leaves a body in the target's format does so for its owner's sake.
   for (const Body& body : mixed.bodies()) {
@@ -165,7 +200,15 @@ void KeepSearch::add_users(const Trial& now, const std::set<ValueId>& used, Node
 }
 
 NodeSet KeepSearch::with_causes(const Trial& now, NodeSet keep) const {
+  const std::size_t before = keep.size();
   std::set<ValueId> used;
+  // What only follows from another finding may go away with it. That can take many rounds: not for ever.
+  constexpr int kPatientRuns = 40;
+  for (const Finding& finding : now.bad) {
+    if (finding.root < 0 && result_.runs < kPatientRuns) add_causes(now, finding, keep, used);
+  }
+  if (!used.empty()) add_users(now, used, keep);
+  if (keep.size() > before) return keep;
   for (const Finding& finding : now.bad) add_causes(now, finding, keep, used);
   if (!used.empty()) add_users(now, used, keep);
   return keep;
@@ -175,7 +218,7 @@ NodeSet KeepSearch::with_causes(const Trial& now, NodeSet keep) const {
 KeepSearch::Trial KeepSearch::grow() {
   Trial now = trial({});
   if (now.bad.empty()) return now;
-  NodeSet next = with_causes(now, too_large());
+  NodeSet next = with_causes(now, too_large(original_));
   while (next.size() > result_.keep.size()) {
     if (out_of_budget()) return now;
     now = trial(next);
@@ -184,7 +227,9 @@ KeepSearch::Trial KeepSearch::grow() {
     next = with_causes(now, std::move(next));
   }
   // Single steps did not get there: start from the original formats everywhere.
-  for (std::size_t i = 0; i < graph_.nodes().size(); ++i) next.insert({static_cast<std::int32_t>(i)});
+  for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
+    if (candidates_[i]) next.insert({static_cast<std::int32_t>(i)});
+  }
   if (out_of_budget()) return now;
   Trial everything = trial(next);
   if (everything.bad.size() >= now.bad.size()) return now;
@@ -207,18 +252,21 @@ bool KeepSearch::leave_out(const std::vector<NodeId>& nodes, std::size_t begin, 
   return true;
 }
 
-// All, halves, quarters, ..., then single nodes until none can be left out. False: out of budget before that.
+// What might be left out: all, halves, quarters, ..., then single nodes until none can be. False: out of budget before
+// that.
 bool KeepSearch::shrink(Trial& best) {
   for (std::size_t chunk = result_.keep.size(); chunk > 0;) {
-    const std::vector<NodeId> nodes(result_.keep.begin(), result_.keep.end());
+    std::vector<NodeId> nodes;
+    std::ranges::set_difference(result_.keep, best.needed, std::back_inserter(nodes));
+    chunk = std::min(chunk, nodes.size());
     bool changed = false;
     // From the end: a node is often kept for the sake of those after it.
     for (std::size_t end = nodes.size(); end > 0; end -= std::min(end, chunk)) {
       if (out_of_budget()) return false;
       changed |= leave_out(nodes, end - std::min(end, chunk), end, best);
     }
-    if (chunk == 1 && !changed) return true;
-    chunk = std::min(std::max<std::size_t>(chunk / 2, 1), result_.keep.size());
+    if (chunk <= 1 && !changed) return true;
+    chunk = std::max<std::size_t>(chunk / 2, 1);
   }
   return true;
 }

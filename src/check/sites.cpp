@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "check/analyzer.h"
+#include "check/convert.h"
 #include "tensor/convert.h"
 
 namespace finity {
@@ -62,6 +63,14 @@ void flush_subnormals(AbsTensor& result) {
   // Forms and orders speak of numbers that were not flushed.
   result.forms.clear();
   result.first_symbol = -1;
+}
+
+// NaN and infinities of a constant are not computed: constant_findings() judges them.
+bool states_its_result(const Node& node, const Types& types) {
+  const auto is_number = [&](ValueId id) { return id.valid() && is_float(types[id].dtype); };
+  const Attr* filler = node.attrs.find("value");  // of ConstantOfShape
+  const bool fills = filler != nullptr && std::holds_alternative<ConstantPtr>(*filler);
+  return stated_constant(node) || (fills && std::ranges::none_of(node.inputs, is_number));
 }
 
 }  // namespace
@@ -146,7 +155,7 @@ Flags Analyzer::made_besides(const Node& node, const Operands& operands, std::si
 
 void Analyzer::check_result(NodeId id, const Node& node, std::size_t output, AbsTensor& result, const Flags& operands,
                             const Flags& made) {
-  if (!is_float(result.dtype)) return;
+  if (!is_float(result.dtype) || states_its_result(node, types_)) return;
   if (options_.ranges.flush_subnormals) flush_subnormals(result);
   const OpDef& op = *node.op;
   const Range hull = result.hull();
@@ -163,7 +172,10 @@ void Analyzer::check_result(NodeId id, const Node& node, std::size_t output, Abs
                               .seen = hull,
                               .possible = overflow,
                               .certain = certain});
-    if (overflow && probing_ == 0) taints_[value.at()].overflow = index;
+    if (overflow && probing_ == 0) {
+      taints_[value.at()].overflow = index;
+      explain_by_operands(id, index);
+    }
   }
   // NaN that only follows from infinities made on the way is the overflow's.
   const bool separate = invalid && !overflow;
@@ -187,7 +199,16 @@ void Analyzer::check_result(NodeId id, const Node& node, std::size_t output, Abs
   }
 }
 
-// One finding per node, rule and operand, joined over iterations; its index.
+// A divisor that may be zero may be tiny as well: one finding tells both.
+void Analyzer::explain_by_operands(NodeId id, int index) {
+  Finding& finding = result_.findings[static_cast<std::size_t>(index)];
+  for (int at = last_site_[id.at()]; at >= 0; at = site_before_[static_cast<std::size_t>(at)]) {
+    const Finding& other = result_.findings[static_cast<std::size_t>(at)];
+    const bool explains = other.operand >= 0 && other.rule.starts_with("FN1") && other.verdict == finding.verdict;
+    if (explains && finding.root < 0) finding.root = at;
+  }
+}
+
 // The finding for a site, made when it is met first.
 int Analyzer::finding_of(NodeId id, ValueId value, const Site& site) {
   int& last = last_site_[id.at()];
@@ -206,6 +227,7 @@ int Analyzer::finding_of(NodeId id, ValueId value, const Site& site) {
   return last;
 }
 
+// One finding per node, rule and operand, joined over iterations; its index.
 int Analyzer::record(NodeId id, ValueId value, const Site& site) {
   if (probing_ > 0) return -1;
   const int index = finding_of(id, value, site);

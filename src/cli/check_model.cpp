@@ -63,11 +63,11 @@ BlockList block_list_of(const ModelAnalysis& model, const CheckPlan& plan) {
                                .time_limit = plan.options.time_limit > 0 ? plan.options.time_limit : 10};
   const KeepResult found =
       find_kept_nodes(model.original, model.original_types, plan.bindings, plan.contract, plan.target, options);
-  BlockList list = {.present = true, .proved = found.proved, .nodes = names_of(model.original, found.keep)};
+  BlockList list = {
+      .present = true, .proved = found.proved, .excused = found.excused, .nodes = names_of(model.original, found.keep)};
   list.note = found.proved ? std::to_string(found.runs) + " analyses" : found.why;
-  if (found.proved && found.minimal) list.note += ", no node of the list can be left out";
-  if (found.excused > 0) {
-    list.note += "; " + std::to_string(found.excused) + " findings of the model as it is are not caused by the format";
+  if (found.proved) {
+    list.note += found.minimal ? ", no node of the list can be left out" : "; no time to see which can be left out";
   }
   return list;
 }

@@ -255,6 +255,12 @@ void range_multiply(RangeCall& call) {
   if (relatable(call) && same_elements(a, b)) return range_square(call);
   range_binary(call, [](const Range& x, const Range& y, DType dtype) { return multiply(dtype, x, y); });
   if (!relatable(call)) return;
+  // Of two shares the one that may vanish is the more telling one.
+  const bool b_first = b.hull().lo < a.hull().lo;
+  const AbsTensor& first = b_first ? b : a;
+  const AbsTensor& second = b_first ? a : b;
+  if (is_share(first, second)) call.out(0, share_of(call, first, second));
+  else if (is_share(second, first)) call.out(0, share_of(call, second, first));
   use_inverse(call, a, b);
   use_inverse(call, b, a);
   const std::optional<double> left = constant_of(a);

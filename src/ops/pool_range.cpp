@@ -84,11 +84,59 @@ AbsTensor pooled(RangeCall& call, const WindowRange& f) {
 
 // ---- maximum -----------------------------------------------------------------
 
+namespace {
+
+// Blocks of a spatial axis that every window has a tap in.
+std::vector<bool> met_by_all(const PlacedAxis& axis, const AbsTensor& x, std::size_t at) {
+  std::vector<bool> met(x.blocks(at), true);
+  for (std::int64_t output = 0; output < axis.output; ++output) {
+    const Taps taps = taps_at(axis, output);
+    for (std::size_t block = 0; block < met.size(); ++block) {
+      const std::int64_t begin = x.block_start(at, block), end = begin + x.block_length(at, block);
+      // The first tap at or behind the block's start.
+      const std::int64_t steps = begin <= taps.first ? 0 : (begin - taps.first + axis.dilation - 1) / axis.dilation;
+      met[block] = met[block] && steps < taps.count && taps.first + steps * axis.dilation < end;
+    }
+  }
+  return met;
+}
+
+// An input that was padded with very low numbers: a maximum over windows that all reach what is inside is not low.
+void use_inside(const Call& call, const AbsTensor& x, AbsTensor& result) {
+  constexpr std::int64_t kLongest = 1 << 12;
+  if (!x.ranked || x.rank() < 3 || !x.cut() || result.rank() != x.rank()) return;
+  if (result.blocks(0) != x.blocks(0) || result.blocks(1) != x.blocks(1)) return;
+  const Window window = read_window(call, x.rank() - 2);
+  std::vector<std::vector<bool>> met;
+  for (std::size_t i = 0; i < window.axes.size(); ++i) {
+    const std::int64_t input = x.sizes[i + 2];
+    if (x.blocks(i + 2) == 1) {
+      met.push_back({true});
+      continue;
+    }
+    if (input < 0 || input > kLongest) return;
+    met.push_back(met_by_all(place(window, i, input), x, i + 2));
+  }
+  for (std::size_t cell = 0; cell < x.cells.size(); ++cell) {
+    const std::vector<std::size_t> place = cell_place(x, cell);
+    bool always = !x.cells[cell].ninf && x.cells[cell].has_finite();
+    for (std::size_t i = 0; i < met.size(); ++i) always = always && met[i][place[i + 2]];
+    Range& most = result.cells[place[0] * result.blocks(1) + place[1]];
+    if (!always || !most.has_finite()) continue;
+    most.lo = std::max(most.lo, std::min(x.cells[cell].lo, most.hi));
+    most.ninf = false;
+  }
+}
+
+}  // namespace
+
 void range_max_pool(RangeCall& call) {
   const AbsTensor& x = call.in(0);
   const bool empty = window_counts(call, x).may_be_empty;
   const double least = is_float(x.dtype) ? -kInf : lowest_finite(x.dtype);
-  call.out(0, pooled(call, [&](const Range& each) { return empty ? join(each, point(least)) : each; }));
+  AbsTensor result = pooled(call, [&](const Range& each) { return empty ? join(each, point(least)) : each; });
+  if (!empty) use_inside(call, x, result);
+  call.out(0, std::move(result));
   if (!call.has_output(1)) return;
   constexpr std::uint32_t kAll = ~std::uint32_t{0};
   const double last = std::min(x.most_count(kAll) - 1, max_finite(DType::int64));

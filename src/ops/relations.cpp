@@ -71,6 +71,54 @@ AbsTensor scaled(RangeCall& call, const AbsTensor& x, double factor, const AbsTe
   return result;
 }
 
+bool is_share(const AbsTensor& share, const AbsTensor& x) {
+  const Range part = share.hull();
+  const Range whole = x.hull();
+  const bool one_sign = whole.lo > 0 || whole.hi < 0;
+  return is_float(x.dtype) && part.is_finite() && !part.is_point() && part.lo >= 0 && part.hi <= 1 &&
+         whole.is_finite() && one_sign;
+}
+
+namespace {
+
+// A little nearer to zero, with few digits: sums of factors must stay exact.
+double shortened(double x, DType dtype) {
+  constexpr int kDigits = 20;
+  int exponent = 0;
+  const double digits = std::frexp(x * (1 - 4 * unit_roundoff(dtype)), &exponent);
+  return std::ldexp(std::trunc(std::ldexp(digits, kDigits)), exponent - kDigits);
+}
+
+// Rounding is monotone: fl(t x) is at least fl(t c), which is at least t c less a roundoff, and what underflows.
+Form share_form(const Form& share, const Range& part, const Range& x, DType dtype, Symbols& symbols) {
+  const double factor = shortened(x.lo > 0 ? x.lo : x.hi, dtype);
+  const double tiny = min_subnormal(dtype);
+  const double far = x.lo > 0 ? x.hi : x.lo;
+  const double rest = part.hi * (std::abs(far - factor) + 4 * unit_roundoff(dtype) * std::abs(far)) * (1 + 1e-15);
+  if (!share.valid || factor == 0 || !std::isfinite(rest)) return {};
+  const Range beyond = x.lo > 0 ? Range{.lo = -tiny, .hi = rest + tiny} : Range{.lo = -rest - tiny, .hi = tiny};
+  return add(scale(share, factor), symbol_form(symbols.fresh(beyond)));
+}
+
+}  // namespace
+
+AbsTensor share_of(RangeCall& call, const AbsTensor& share, const AbsTensor& x) {
+  const DType dtype = call.out_dtype(0);
+  auto [part, whole] = aligned(share, x, sizes_of(call.out_type(0)), call.symbols(), call.max_cells());
+  AbsTensor result = part;
+  result.dtype = dtype;
+  result.facts.clear();
+  const bool forms = call.settings().affine && part.forms.size() == part.cells.size() && part.ranked;
+  result.forms.assign(forms ? part.cells.size() : 0, {});
+  result.first_symbol = -1;
+  for (std::size_t i = 0; i < part.cells.size(); ++i) {
+    result.cells[i] = multiply(dtype, part.cells[i], whole.cells[i]);
+    if (forms) result.forms[i] = share_form(part.forms[i], part.cells[i], whole.cells[i], dtype, call.symbols());
+  }
+  simplify(result, call.max_cells());
+  return result;
+}
+
 void cap_above(AbsTensor& x, double limit) {
   for (Range& cell : x.cells) {
     if (cell.hi > limit) {

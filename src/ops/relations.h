@@ -15,6 +15,12 @@ AbsTensor affine_sum(RangeCall& call, const AbsTensor& a, const AbsTensor& b, bo
 // c * x for a known number c, with forms.
 AbsTensor scaled(RangeCall& call, const AbsTensor& x, double factor, const AbsTensor& plain);
 
+// share * x for a share in [0, 1] and an x of one sign: the product is at least (for negative x at most) the share
+// times x's end that is nearest to zero. As a form this adds up with the rest of the share: t x + (1 - t) y lies beyond
+// the nearer of both ends. False: the operands are not like that.
+bool is_share(const AbsTensor& share, const AbsTensor& x);
+AbsTensor share_of(RangeCall& call, const AbsTensor& share, const AbsTensor& x);
+
 // Keeps every cell at most / at least the limit (finite values only).
 void cap_above(AbsTensor& x, double limit);
 void cap_below(AbsTensor& x, double limit);

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "ops/op.h"
 #include "tensor/convert.h"
 
 namespace finity {
@@ -92,6 +93,8 @@ void check_tuples(const Shape& indices, std::size_t rank) {
     throw Error("indices are tuples of " + std::to_string(length.size) + " for " + std::to_string(rank) + " axes");
   }
 }
+
+bool reads_shapes_only(const OpDef& op) { return op.domain.empty() && (op.name == "Shape" || op.name == "Size"); }
 
 Shape unknown_shape(std::size_t rank) { return Shape(rank); }
 

@@ -339,7 +339,7 @@ AbsTensor padded_along(RangeCall& call, const AbsTensor& x, std::size_t axis, co
   const std::int64_t first = std::max<std::int64_t>(0, -margin.before);
   const std::int64_t kept = size - first - std::max<std::int64_t>(0, -margin.after);
   if (mode == "constant") {
-    const bool inside = is_subset(fill, x.hull());
+    const bool inside = is_subset(fill, call.hull(0));  // x has margins along other axes already
     if (size < 0 || inside) {
       AbsTensor all = selected(x, axis, total, "", call.symbols());
       for (Range& cell : all.cells) cell = join(cell, fill);

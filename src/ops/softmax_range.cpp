@@ -182,18 +182,20 @@ void add_row_fact(AbsTensor& result, const AxisSet& axes, Fact::Kind kind, doubl
   result.facts.push_back({.kind = kind, .axes = *bits, .range = {.lo = lo, .hi = hi}});
 }
 
-// The quotients of a row by its computed sum add up to 1 within the error of that sum; each is rounded once more.
+// The quotients of a row by its computed sum add up to 1 within the error of that sum; each is rounded once more. The
+// sum is inside one function: libraries carry it in float32 unless `--accumulate same` says otherwise. An addition of
+// numbers >= 0 loses at most u times the final sum, so n terms are at most 1 + n u times what was computed.
 void add_softmax_facts(const RangeCall& call, AbsTensor& result, const AxisSet& axes) {
   const auto bits = axis_bits(axes);
   if (!bits || !result.ranked) return;
-  const DType carrier = call.accumulators(result.dtype).front();
+  const DType carrier = call.accumulators(result.dtype).back();
   const double terms = std::max(1.0, result.most_count(*bits));
   const double u = unit_roundoff(carrier), growth = sum_growth(carrier, terms);
   const double lost = terms * min_subnormal(result.dtype);
   const double rounding = 4 * unit_roundoff(result.dtype) + 4 * u;
   if (!(terms * growth < max_finite(carrier))) return;
   const double low = std::max(0.0, (1 - rounding) / growth - lost);
-  const double high = terms * u < 0.5 ? (1 + 2 * terms * u) * (1 + rounding) + lost : terms;
+  const double high = (1 + 2 * terms * u) * (1 + rounding) + lost;
   add_row_fact(result, axes, Fact::Kind::row_sum, low, high);
   add_row_fact(result, axes, Fact::Kind::row_max, std::max(0.0, (1 - rounding) / (terms * growth) - lost), 1);
 }

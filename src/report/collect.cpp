@@ -64,7 +64,7 @@ class Collector {
   void run() {
     report_.assumptions = checked_.assumptions;
     report_.complete = checked_.analysis.complete;
-    report_.counts.nodes = graph().nodes().size();
+    report_.counts.nodes = graph().nodes().size() - never_entered();
     report_.counts.modelled = checked_.analysis.modelled_nodes;
     for (std::size_t i = 0; i < findings().size(); ++i) add(i);
     // A node that is not modelled is told as a finding already.
@@ -75,6 +75,29 @@ class Collector {
  private:
   const Graph& graph() const { return checked_.graph; }
   const std::vector<Finding>& findings() const { return checked_.analysis.findings; }
+
+  // Nodes of branches and loop bodies that are never taken: there is nothing to model. What lies in a body of a node
+  // that was given up is another matter.
+  std::size_t never_entered() const {
+    if (!checked_.analysis.complete) return 0;
+    std::unordered_set<NodeId> given_up;
+    for (const Finding& finding : findings()) {
+      if (finding.rule.starts_with("FN9")) given_up.insert(finding.node);
+    }
+    const std::vector<bool>& reached = checked_.analysis.reached;
+    const auto is_reached = [&](ValueId id) { return id.valid() && id.at() < reached.size() && reached[id.at()]; };
+    std::size_t count = 0;
+    for (const Node& node : graph().nodes()) {
+      const Node* outer = &node;
+      NodeId owner;
+      while (outer != nullptr && std::ranges::none_of(outer->outputs, is_reached)) {
+        owner = graph().body(outer->body).owner;
+        outer = owner.valid() ? &graph().node(owner) : nullptr;
+      }
+      count += outer != nullptr && owner.valid() && !given_up.contains(owner) ? 1 : 0;
+    }
+    return count;
+  }
 
   void add(std::size_t index) {
     const Finding& finding = findings()[index];

@@ -69,7 +69,8 @@ Json to_json(const Counts& counts, bool complete) {
 
 Json block_list_json(const BlockList& blocked) {
   if (!blocked.present) return {};
-  return {{"nodes", blocked.nodes}, {"proved", blocked.proved}, {"note", blocked.note}};
+  return {
+      {"nodes", blocked.nodes}, {"proved", blocked.proved}, {"in_any_format", blocked.excused}, {"note", blocked.note}};
 }
 
 Json to_json(const Report& report) {

@@ -76,7 +76,8 @@ struct Counts {
 // Nodes that must stay in their own format for everything to be proved when the rest is converted.
 struct BlockList {
   bool present = false;
-  bool proved = false;  // with these kept, everything is
+  bool proved = false;      // with these kept, everything is, but for what `excused` counts
+  std::size_t excused = 0;  // findings of the model as it is: no format helps against them
   std::vector<std::string> nodes = {};
   std::string note = {};
 };

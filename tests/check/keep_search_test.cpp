@@ -178,6 +178,58 @@ TEST(KeepPlan, ALongChainOfLargeValues) {
   EXPECT_EQ(result.names.size(), 41U);
 }
 
+// Whoever asks for the shape of a large value does not care about its format, and integers are not converted.
+TEST(KeepPlan, OnlyNodesThatComputeFloats) {
+  const Plan result = plan(R"(opset 17
+    graph g (x: float32[n, 4]) -> (y) {
+      const small: float32[] = {0.001}
+      const axis: int64[] = {0}
+      const one: int64[] = {1}
+      s = Mul(x, x) @ "square"
+      d = Shape(s) @ "shape"
+      e = Size(s) @ "size"
+      r = Mul(d, one) @ "integers"
+      t = Reshape(s, r) @ "reshape"
+      u = Mul(t, small) @ "scale"
+      k = Cast(e) {to = 7} @ "cast"
+      c = Cast(k) {to = 1} @ "count"
+      w = Tanh(c) @ "tanh"
+      y = Add(u, w) @ "add"
+    })",
+                           "x:[-1000,1000]");
+  EXPECT_TRUE(result.proved && result.minimal) << result.why;
+  EXPECT_EQ(result.names, (Names{"square", "reshape", "scale", "count", "tanh"}));
+}
+
+// A normalisation after every step: the square overflows, and what follows from that must not be kept with it.
+TEST(KeepPlan, ConsequencesAreNotKept) {
+  std::string text =
+      "opset 17\ngraph g (x: float32[2, 8]) -> (y) {\n const two: float32[] = {2}\n const eps: float32[] = {1e-5}\n"
+      " const k: float32[] = {300}\n v0 = Mul(x, k) @ \"start\"\n";
+  for (int i = 0; i < 6; ++i) {
+    const std::string n = std::to_string(i);
+    text += " m" + n + " = ReduceMean(v" + n + ") {axes = [1]} @ \"mean" + n + "\"\n";
+    text += " d" + n + " = Sub(v" + n + ", m" + n + ") @ \"centre" + n + "\"\n";
+    text += " p" + n + " = Pow(d" + n + ", two) @ \"square" + n + "\"\n";
+    text += " q" + n + " = ReduceMean(p" + n + ") {axes = [1]} @ \"variance" + n + "\"\n";
+    text += " e" + n + " = Add(q" + n + ", eps) @ \"eps" + n + "\"\n";
+    text += " r" + n + " = Sqrt(e" + n + ") @ \"root" + n + "\"\n";
+    text += " z" + n + " = Div(d" + n + ", r" + n + ") @ \"divide" + n + "\"\n";
+    text += " v" + std::to_string(i + 1) + " = Mul(z" + n + ", k) @ \"scale" + n + "\"\n";
+  }
+  text += " y = Relu(v6) @ \"relu\"\n}";
+  const Plan result = plan(text, "x:[-1,1]");
+  EXPECT_TRUE(result.proved && result.minimal) << result.why;
+  Names expected;
+  for (int i = 0; i < 6; ++i) {
+    for (const char* name : {"square", "variance", "eps", "root", "divide"}) {
+      expected.push_back(name + std::to_string(i));
+    }
+  }
+  EXPECT_EQ(result.names, expected);
+  EXPECT_LT(result.runs, 40);
+}
+
 TEST(KeepPlan, InsideLoops) {
   const Plan result = plan(R"(opset 17
     graph g (x: float32[2]) -> (y) {
