@@ -11,7 +11,7 @@ namespace finity {
 Range refined_by(const Range& cell, const Form& form, const Symbols& symbols, DType dtype, bool operands_finite);
 
 // a + b or a - b on every cell, with forms.
-AbsTensor affine_sum(RangeCall& call, const AbsTensor& a, const AbsTensor& b, bool subtract);
+AbsTensor affine_sum(RangeCall& call, const AbsTensor& a, const AbsTensor& b, bool minus);
 // c * x for a known number c, with forms.
 AbsTensor scaled(RangeCall& call, const AbsTensor& x, double factor, const AbsTensor& plain);
 

@@ -280,9 +280,9 @@ constexpr std::array<Rule, kRuleCount> kRules = concatenated();
 std::span<const Rule> all_rules() { return kRules; }
 
 const Rule* find_rule(std::string_view code_or_slug) {
-  const auto found = std::ranges::find_if(
+  const auto* const found = std::ranges::find_if(
       kRules, [&](const Rule& rule) { return rule.code == code_or_slug || rule.slug == code_or_slug; });
-  return found == kRules.end() ? nullptr : &*found;
+  return found == kRules.end() ? nullptr : found;
 }
 
 }  // namespace finity

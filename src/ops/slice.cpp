@@ -356,7 +356,7 @@ AbsTensor padded_along(RangeCall& call, const AbsTensor& x, std::size_t axis, co
     };
     const std::array<AbsTensor, 3> blocks = {block(margin.before), sliced(x, axis, first, kept, call.symbols()),
                                              block(margin.after)};
-    const std::array<const AbsTensor*, 3> parts = {&blocks[0], &blocks[1], &blocks[2]};
+    const std::array<const AbsTensor*, 3> parts = {blocks.data(), &blocks[1], &blocks[2]};
     return concatenated(parts, axis, sizes, call.max_cells(), &call.symbols());
   }
   constexpr std::int64_t kLongList = 1 << 16;
