@@ -17,7 +17,7 @@ namespace finity {
 
 struct KeepOptions {
   CheckOptions check = {};
-  double time_limit = 10;  // seconds, looked at between analyses; 0: none
+  double time_limit = 10;  // seconds of computing, looked at between analyses; 0: none
   int max_runs = 1000;     // analyses
   // Findings that matter; empty: all.
   std::function<bool(const Finding&)> counts = {};
@@ -25,11 +25,12 @@ struct KeepOptions {
 
 struct KeepResult {
   NodeSet keep = {};
-  bool proved = false;      // with these kept, nothing is worse than in the model as it is
-  bool minimal = false;     // no single one can be left out; false also when there was no time to find out
-  std::size_t excused = 0;  // findings of the model as it is: no conversion causes them
-  int runs = 0;             // analyses
-  std::string why = {};     // not proved: what stands in the way
+  bool proved = false;         // with these kept, nothing is worse than in the model as it is
+  bool minimal = false;        // no single one can be left out; false also when there was no time to find out
+  std::size_t candidates = 0;  // nodes that compute with numbers the conversion changes
+  std::size_t excused = 0;     // findings of the model as it is: no conversion causes them
+  int runs = 0;                // analyses
+  std::string why = {};        // not proved: what stands in the way
 };
 
 // `graph` is the model as read, `types` its types under `bindings`.

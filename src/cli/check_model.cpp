@@ -66,8 +66,11 @@ BlockList block_list_of(const ModelAnalysis& model, const CheckPlan& plan) {
   BlockList list = {
       .present = true, .proved = found.proved, .excused = found.excused, .nodes = names_of(model.original, found.keep)};
   list.note = found.proved ? std::to_string(found.runs) + " analyses" : found.why;
-  if (found.proved) {
-    list.note += found.minimal ? ", no node of the list can be left out" : "; no time to see which can be left out";
+  if (!found.proved) return list;
+  list.note += found.minimal ? ", no node of the list can be left out" : "; no time to see which can be left out";
+  constexpr std::size_t kMany = 20;
+  if (found.keep.size() > kMany && 2 * found.keep.size() > found.candidates) {
+    list.note += "; only " + std::to_string(found.candidates) + " nodes compute floats: little is left to convert";
   }
   return list;
 }

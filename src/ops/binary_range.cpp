@@ -68,6 +68,13 @@ void carry_lower_facts(const RangeCall& call, const AbsTensor& x, const AbsTenso
       raised.range = point(y.hull().lo);
       result.facts.push_back(raised);
     }
+    if (fact.kind == Kind::square_of && fact.source.valid() && is_float(x.dtype) && y.hull().lo > 0) {
+      // A sum of one square, kept away from zero.
+      result.facts.push_back({.kind = Kind::square_sum_of,
+                              .source = fact.source,
+                              .slack = 2 * unit_roundoff(x.dtype),
+                              .range = point(y.hull().lo)});
+    }
     if (fact.kind == Kind::square_sum_of) {
       Fact raised = fact;
       if (y.hull().lo > 0) raised.range = point(y.hull().lo);  // see root_facts
@@ -171,7 +178,7 @@ void use_variance(const RangeCall& call, const AbsTensor& a, const AbsTensor& b,
   }
   const double size = a.hull().magnitude() + b.hull().magnitude();
   const double slack = 3 * relative * size + 4 * min_subnormal(dtype);
-  if (std::isfinite(slack)) cap_below(result, from_bounds(dtype, -slack, 0).lo);
+  if (const Range below = from_bounds(dtype, -slack, 0); below.is_finite()) cap_below(result, below.lo);
 }
 
 }  // namespace
@@ -230,10 +237,7 @@ void range_square(RangeCall& call) {
 void use_inverse(RangeCall& call, const AbsTensor& x, const AbsTensor& inverse) {
   const Fact* fact = related(inverse, Fact::Kind::at_most_inverse, x);
   if (fact == nullptr || !x.hull().is_finite() || !call.has_output(0)) return;
-  const DType dtype = call.out_dtype(0);
-  const double limit = from_bounds(dtype, 0, fact->range.hi * (1 + 4 * unit_roundoff(dtype))).hi;
-  cap_above(call.outs()[0], limit);
-  cap_below(call.outs()[0], -limit);
+  cap_magnitude(call.outs()[0], fact->range.hi * (1 + 4 * unit_roundoff(call.out_dtype(0))));
 }
 
 // Multiplying by a positive constant keeps the order of elements.
@@ -289,9 +293,10 @@ void range_divide(RangeCall& call) {
   if (positive && finite && a.hull().lo >= 0 && covered) cap_above(result, 1);
   if (const Fact* norm = related(b, Kind::at_least_abs, a);
       norm != nullptr && positive && finite && norm->slack < 0.5) {
-    const double limit = from_bounds(dtype, 0, quotient_limit(*norm, dtype, b.hull().lo)).hi;
-    cap_above(result, limit);
-    cap_below(result, -limit);
+    cap_magnitude(result, quotient_limit(*norm, dtype, b.hull().lo));
+  }
+  if (const Fact* squares = related(b, Kind::square_sum_of, a); squares != nullptr && positive && finite) {
+    cap_magnitude(result, square_quotient_limit(*squares, dtype));
   }
   inverse_facts(b, a.hull().magnitude(), result);
   if (const Fact* sum = related(b, Kind::sum_of, a);

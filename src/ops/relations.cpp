@@ -139,6 +139,13 @@ void cap_below(AbsTensor& x, double limit) {
   }
 }
 
+void cap_magnitude(AbsTensor& x, double limit) {
+  const Range most = from_bounds(x.dtype, 0, limit);
+  if (!most.is_finite()) return;
+  cap_above(x, most.hi);
+  cap_below(x, -most.hi);
+}
+
 bool same_elements(const AbsTensor& a, const AbsTensor& b) {
   if (!a.ranked || a.sizes != b.sizes) return false;
   if (a.identity.valid() && a.identity == b.identity) return true;
@@ -159,6 +166,25 @@ const Fact* related(const AbsTensor& x, Fact::Kind kind, const AbsTensor& source
   return found == x.facts.end() ? nullptr : &*found;
 }
 
+namespace {
+
+// What underflows of a sum of squares, by the number of terms that the fact's slack stands for.
+double lost_squares(const Fact& fact, DType dtype) {
+  return (fact.slack / unit_roundoff(dtype) + 2) * min_subnormal(dtype);
+}
+
+}  // namespace
+
+// |x| / (x^2 (1 - s) + c) is largest where both terms are equal.
+double square_quotient_limit(const Fact& squares, DType dtype) {
+  const double unit = unit_roundoff(dtype);
+  const double slack = squares.slack + 8 * unit;
+  if (!squares.range.is_point() || !(slack < 0.5)) return kInf;
+  const double surplus = (squares.range.lo - lost_squares(squares, dtype)) * (1 - 8 * unit);
+  if (!(surplus > 0)) return kInf;
+  return (1 + 8 * unit) / (2 * std::sqrt((1 - slack) * surplus)) + min_subnormal(dtype);
+}
+
 // sqrt((sum x^2)(1 - s) - lost + surplus): at least |x| up to rounding when the surplus covers what underflowed; of a
 // mean, at least |x| / sqrt(n).
 void root_facts(const AbsTensor& x, AbsTensor& root) {
@@ -167,7 +193,7 @@ void root_facts(const AbsTensor& x, AbsTensor& root) {
   for (const Fact& fact : x.facts) {
     const bool mean = fact.kind == Fact::Kind::mean_square_at_least;
     if (!mean && fact.kind != Fact::Kind::square_sum_of) continue;
-    const double lost = (mean ? 4 : fact.slack / unit + 2) * min_subnormal(x.dtype);
+    const double lost = mean ? 4 * min_subnormal(x.dtype) : lost_squares(fact, x.dtype);
     if (!fact.range.is_point() || !(fact.range.lo >= lost)) continue;
     Fact norm = fact;
     norm.kind = Fact::Kind::at_least_abs;

@@ -24,6 +24,8 @@ AbsTensor share_of(RangeCall& call, const AbsTensor& share, const AbsTensor& x);
 // Keeps every cell at most / at least the limit (finite values only).
 void cap_above(AbsTensor& x, double limit);
 void cap_below(AbsTensor& x, double limit);
+// Both, for a real limit that results are rounded after; nothing when they may pass the largest number.
+void cap_magnitude(AbsTensor& x, double limit);
 
 // Facts of sqrt(x) from those of x: sums and means of squares become at_least_abs.
 void root_facts(const AbsTensor& x, AbsTensor& root);
@@ -33,6 +35,8 @@ double square_error(const RangeCall& call, DType dtype);
 void inverse_facts(const AbsTensor& x, double numerator, AbsTensor& inverse);
 // The smallest number that |source / x| cannot pass, x having this at_least_abs fact and being at least `least` > 0.
 double quotient_limit(const Fact& norm, DType dtype, double least);
+// The same for an x with this square_sum_of fact: source / (source^2 + surplus). Inf: there is no surplus.
+double square_quotient_limit(const Fact& squares, DType dtype);
 
 // Both operands of a node are the same elements at the same indices.
 bool same_elements(const AbsTensor& a, const AbsTensor& b);

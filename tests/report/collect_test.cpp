@@ -4,6 +4,8 @@
 
 #include <set>
 
+#include "check/analyze.h"
+#include "formats/text/text.h"
 #include "report/known.h"
 #include "report/sample.h"
 #include "report/words.h"
@@ -51,6 +53,39 @@ TEST(Collect, RootsPointToAlarmsThatAreThere) {
   EXPECT_EQ(sample.report({.ignore = {"FN201"}}).alarms[0].root, -1);
   const Report report = sample.report();
   EXPECT_EQ(group(report).size(), 6U);
+}
+
+Report checked_text(const std::string& text) {
+  const Graph graph = parse_graph(text, "g");
+  const Types types = infer_types(graph);
+  const Premises assumed = premises(graph, types, {}, 64);
+  const Analysis analysis = analyze(graph, types, assumed);
+  Report report;
+  collect(report, {graph, types, analysis, assumed.assumptions}, {});
+  return report;
+}
+
+TEST(Collect, BranchesThatAreNeverTakenAreNotCounted) {
+  const std::string branches =
+      R"({ then_branch = graph t () -> (a) { a = Relu(x) },
+           else_branch = graph e () -> (b) { c = Neg(x)
+                                             b = Log(c) } }
+      })";
+  const Report taken = checked_text(R"(opset 17
+    graph g (x: float32[4]) -> (y) {
+      const go: bool[] = {true}
+      y = If(go) )" + branches);
+  EXPECT_EQ(taken.counts.nodes, 2U);
+  EXPECT_EQ(taken.counts.modelled, 2U);
+  const Report open = checked_text("opset 17\n graph g (x: float32[4], go: bool[]) -> (y) {\n y = If(go) " + branches);
+  EXPECT_EQ(open.counts.nodes, 4U);
+  EXPECT_EQ(open.counts.modelled, 4U);
+}
+
+TEST(Collect, ADivisorThatMayBeZeroIsOneFinding) {
+  const Report report = checked_text("opset 17\n graph g (x: float32[4]) -> (y) { y = Reciprocal(x) }");
+  EXPECT_EQ(codes(report), (std::vector<std::string>{"FN114", "FN208"}));
+  EXPECT_EQ(group(report).size(), 1U);
 }
 
 TEST(Collect, GroupsFollowChainsOverAcceptedAlarms) {
