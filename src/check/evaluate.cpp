@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "check/analyzer.h"
+#include "ops/exact.h"
 #include "ops/row_tables.h"
 
 namespace finity {
@@ -56,7 +57,7 @@ bool Analyzer::store_known(const Node& node) {
   return true;
 }
 
-// All operands known: what the reference computes is the result, element by element.
+// All operands known: where libraries have no freedom, what the reference computes is the result, element by element.
 bool Analyzer::fold(NodeId id, const Node& node, const Operands& operands) {
   const OpDef& op = *node.op;
   if (op.random || op.eval == nullptr || !bodies_of(node.attrs).empty() || node.outputs.empty()) return false;
@@ -81,6 +82,7 @@ bool Analyzer::fold(NodeId id, const Node& node, const Operands& operands) {
   for (const Datum& datum : call.outs()) {
     if (datum.present() && datum.tensor() == nullptr) return false;
   }
+  if (!folds_exactly(node, inputs, call.outs())) return false;
   const Taint taint = taint_of(node);
   const Flags flags = flags_of_operands(node);
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
