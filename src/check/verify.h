@@ -10,6 +10,7 @@
 
 #include "base/rng.h"
 #include "check/analyze.h"
+#include "check/judge.h"
 #include "exec/reference.h"
 
 namespace finity {
@@ -20,14 +21,10 @@ struct VerifyOptions {
   double time_limit = 0;  // seconds, looked at between runs; 0: none
 };
 
-struct VerifyReport {
+struct VerifyReport : Judged {
   int runs = 0;                        // ended, on inputs inside the premises
   int failed = 0;                      // of these, stopped by the reference with an error
   std::string first_failure = {};      // why
-  std::size_t tensors = 0;             // compared with their ranges
-  std::size_t elements = 0;            // in these
-  std::size_t vacuous = 0;             // tensors of which nothing was claimed
-  std::size_t skipped = 0;             // tensors after a failure that a finding had predicted
   std::vector<Note> unsupported = {};  // ops that the reference cannot run
 };
 
@@ -47,10 +44,5 @@ void verify_run(const Graph& graph, const Analysis& analysis, const Drawn& drawn
 
 VerifyReport verify(const Graph& graph, const Types& types, const Premises& premises, const Analysis& analysis,
                     const VerifyOptions& options = {});
-
-// How the concrete tensor contradicts a relation of the abstract one; empty when it does not. `concrete` gives the
-// elements of a source, null when they are not known.
-std::string broken_fact(const AbsTensor& range, const Tensor& tensor,
-                        const std::function<const Tensor*(ValueId)>& concrete);
 
 }  // namespace finity

@@ -75,6 +75,7 @@ void write(CheckResult& result, const Stream& stream) {
 
 int check(Options& options) {
   const std::vector<Stream> streams = streams_of(options);
+  if (!options.settings.values.empty() && options.models.size() > 1) throw Error("--values needs a single model");
   load_config(options.settings);
   CheckResult result = check_models(options.models, options.settings);
   int code = exit_code(result);
@@ -111,6 +112,10 @@ void add_check(CLI::App& app, int& exit_code) {
   command->add_option("--max-findings", settings.max_findings, "Findings printed per model (default 10; 0: all)");
   command->add_option("--verify", settings.verify, "Evaluate this many random inputs and compare with the ranges");
   command->add_option("--seed", settings.seed, "For --verify (default 0)");
+  command
+      ->add_option("--values", settings.values,
+                   "Compare the tensors of a real run with the ranges: .npz, or folder of .pb files (repeatable)")
+      ->allow_extra_args(false);
   command->add_option("--format", options->format, "text, json, sarif, github or markdown")
       ->check(CLI::IsMember(formats));
   command->add_option("-o,--output", options->outputs, "Write to this file, format by --format or name (repeatable)")

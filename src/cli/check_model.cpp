@@ -9,7 +9,9 @@
 #include "check/constants.h"
 #include "check/convert.h"
 #include "check/keep_search.h"
+#include "check/recorded.h"
 #include "check/verify.h"
+#include "cli/format.h"
 #include "formats/model_format.h"
 #include "report/collect.h"
 
@@ -87,6 +89,52 @@ std::string verified_text(const VerifyReport& verified) {
   return text;
 }
 
+std::string counted(std::size_t count, const std::string& one) {
+  return with_thousands(static_cast<std::int64_t>(count)) + " " + one + (count == 1 ? "" : "s");
+}
+
+std::string ranges_of(std::size_t tensors) { return tensors == 1 ? "its range" : "their ranges"; }
+
+std::string recorded_text(const RecordedReport& recorded) {
+  std::string text = "values: " + counted(static_cast<std::size_t>(recorded.runs), "run") + ", " +
+                     counted(recorded.tensors, "tensor") + " (" + counted(recorded.elements, "element") + ") in " +
+                     ranges_of(recorded.tensors);
+  if (recorded.skipped > 0) text += "; " + counted(recorded.skipped, "tensor") + " left out after a possible failure";
+  if (!recorded.unmatched.empty()) {
+    text += "; " + counted(recorded.unmatched.size(), "name") + " not in the model (" + recorded.unmatched.front() +
+            (recorded.unmatched.size() > 1 ? ", ...)" : ")");
+  }
+  if (!recorded.unrecorded.empty()) {
+    text += "; taken to be inside the assumptions, not recorded: " + recorded.unrecorded.front() +
+            (recorded.unrecorded.size() > 1 ? ", ..." : "");
+  }
+  return text;
+}
+
+std::string escapes_text(const RecordedReport& recorded) {
+  const std::size_t count = recorded.outside.size() + recorded.following;
+  std::string text = counted(count, "recorded tensor") + " outside " + ranges_of(count);
+  for (const std::string& escape : recorded.outside) text += "; " + escape;
+  if (recorded.following > 0) text += "; and " + std::to_string(recorded.following) + " computed from these";
+  return text;
+}
+
+std::string compare_values(const ModelAnalysis& model, const std::vector<std::string>& paths) {
+  RecordedReport recorded;
+  for (const std::string& path : paths) {
+    for (const RecordedValues& run : read_recorded(path, model.graph)) {
+      compare_recorded(model.graph, model.premises, model.analysis, run, recorded);
+      if (!recorded.outside.empty()) throw Error(run.where + ": " + escapes_text(recorded));
+    }
+  }
+  return recorded_text(recorded);
+}
+
+std::string verify_model(const ModelAnalysis& model, const CheckPlan& plan) {
+  const VerifyOptions options = {.runs = static_cast<int>(plan.verify), .seed = plan.seed};
+  return verified_text(verify(model.graph, model.types, model.premises, model.analysis, options));
+}
+
 void fill_report(Report& report, const std::string& path, const CheckPlan& plan) {
   const ModelAnalysis model = analyze_model(path, plan);
   report.options = plan.shown;
@@ -95,10 +143,12 @@ void fill_report(Report& report, const std::string& path, const CheckPlan& plan)
   report.notes = model.notes;
   collect(report, {model.graph, model.types, model.analysis, model.premises.assumptions}, plan.selection);
   if (plan.target != DType::undefined && !report.alarms.empty()) report.block_list = block_list_of(model, plan);
-  if (plan.verify == 0) return;
-  const VerifyOptions options = {.runs = static_cast<int>(plan.verify), .seed = plan.seed};
+  const auto add = [&](std::string text) {
+    report.verified += report.verified.empty() ? std::move(text) : "; " + std::move(text);
+  };
   try {
-    report.verified = verified_text(verify(model.graph, model.types, model.premises, model.analysis, options));
+    if (plan.verify > 0) add(verify_model(model, plan));
+    if (!plan.values.empty()) add(compare_values(model, plan.values));
   } catch (Error& error) {
     error.in(path + ": verification failed");
     throw;
@@ -116,6 +166,7 @@ CheckPlan plan_of(const CheckSettings& settings) {
   plan.selection = settings.selection;
   plan.verify = std::min<std::size_t>(settings.verify.value_or(0), 1'000'000);
   plan.seed = settings.seed.value_or(0);
+  plan.values = settings.values;
   const auto show = [&](const char* name, const std::optional<std::string>& value) {
     if (value) plan.shown.emplace_back(name, *value);
   };

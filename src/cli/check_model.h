@@ -20,6 +20,7 @@ struct CheckPlan {
   Selection selection = {};
   std::size_t verify = 0;
   std::uint64_t seed = 0;
+  std::vector<std::string> values = {};                         // recorded by another program
   std::vector<std::pair<std::string, std::string>> shown = {};  // the settings that differ from the default
 };
 CheckPlan plan_of(const CheckSettings& settings);

@@ -340,6 +340,7 @@ const OpDef kOps[] = {
      .attrs = "axis: int = -1; k: int; largest: int = 1; sorted: int = 1",
      .tf = "TopKV2",
      .freedom = "always sorted; NaN ranks above every number",
+     .exact = true,
      .infer = infer_top_k,
      .eval = eval_top_k,
      .range = range_top_k},

@@ -273,6 +273,7 @@ const OpDef kOps[] = {
      .signature = "(X: T, I: int64, output_shape?: int64) -> (output: T) where T: float",
      .attrs = "kernel_shape: ints; strides: ints; pads: ints",
      .freedom = "indices count through the size that follows from the attributes, also where output_shape is larger",
+     .exact = true,
      .infer = infer_max_unpool,
      .eval = eval_max_unpool,
      .range = range_max_unpool},

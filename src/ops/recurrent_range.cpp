@@ -14,6 +14,21 @@ namespace {
 
 // ---- activations -------------------------------------------------------------------
 
+// Kernels of recurrent ops approximate tanh and sigmoid more coarsely than the ops of these names: ONNX Runtime's
+// float32 tanh is off by 10 units of 1 and reaches 1 + 10 u, its sigmoid by 3 and 1 + 2 u (but it is never negative).
+constexpr double kTanhUnits = 16;
+constexpr double kSigmoidUnits = 4;
+
+Range coarsened(DType dtype, Range range, double left, double right) {
+  const double limit = std::max(std::abs(left), std::abs(right));
+  const double slack = (left < 0 ? kTanhUnits : kSigmoidUnits) * unit_roundoff(dtype) * limit;
+  const double lo = std::max(range.lo - slack, left < 0 ? left - slack : left);
+  const Range ends = from_bounds(dtype, lo, std::min(range.hi + slack, right + slack));
+  range.lo = ends.lo;
+  range.hi = ends.hi;
+  return range;
+}
+
 // Every function is monotone between these points: the ends, 0 and alpha.
 Range activated(const CellActivation& activation, DType dtype, const Range& x, int ulps) {
   if (!x.has_finite()) return x;
@@ -29,11 +44,12 @@ Range activated(const CellActivation& activation, DType dtype, const Range& x, i
   result.nan |= hull.nan;
   result.pinf |= hull.pinf;
   result.ninf |= hull.ninf;
-  // No library leaves the mathematical limits of a bounded function.
+  // Otherwise no library leaves the mathematical limits of a bounded function.
   if (std::isfinite(left) && std::isfinite(right) && result.has_finite()) {
     const Range limits = from_bounds(dtype, std::min({left, right, hull.lo}), std::max({left, right, hull.hi}));
     result.lo = std::max(result.lo, limits.lo);
     result.hi = std::min(result.hi, limits.hi);
+    if (dtype == DType::float32 && ulps > 0 && left < right) result = coarsened(dtype, result, left, right);
   }
   return result;
 }
@@ -282,22 +298,33 @@ void range_rnn(RangeCall& call) {
 
 namespace {
 
-enum GruGate : std::size_t { kUpdate, kReset, kCandidate };
+constexpr std::size_t kUpdate = 0, kReset = 1, kCandidate = 2;
 
-// (1 - z) * candidate + z * h. With z in [0, 1] it is a mean of candidates and of the first state, which the roundings
-// of n steps leave by n units at most, and beyond -1 or 1 never: 1 - z and z add up to 1 exactly enough.
+// How far n steps of (1 - z) * candidate + z * h can leave the candidates and the first state, per unit of the largest.
+// A gate of 1 + e puts e times their distance on top in each step. A gate that stays below 1 forgets older roundings.
+double mixing_error(const Layer& layer, const Range& z) {
+  const double u = unit_roundoff(layer.dtype());
+  const double steps = layer.steps() >= 0 ? static_cast<double>(layer.steps()) : kLongestUnknownSum;
+  const double beyond = std::max(z.hi - 1, 0.0);
+  if (beyond == 0) return (2 * steps + 4) * u;
+  return std::expm1((steps + 1) * (2 * beyond + 4 * u));
+}
+
+// With z in [0, 1] it is a mean of candidates and of the first state, which the roundings of n steps leave by n units
+// at most, and beyond -1 or 1 never: 1 - z and z add up to 1 exactly enough.
 Range mixed(Layer& layer, const Range& z, const Range& candidate, const Range& h) {
-  if (!(z.is_finite() && z.lo >= 0 && z.hi <= 1)) {
+  const double most = 1 + 2 * kSigmoidUnits * unit_roundoff(layer.dtype());
+  if (!(z.is_finite() && z.lo >= 0 && z.hi <= most)) {
     const Range rest = layer.settled(subtract(layer.dtype(), point(1), z));
     return layer.plus(layer.times(rest, candidate), layer.times(z, h));
   }
   const Range hull = join(candidate, layer.first_h());
   if (!hull.has_finite()) return hull;
-  const double steps = layer.steps() >= 0 ? static_cast<double>(layer.steps()) : kLongestUnknownSum;
-  const double error = hull.magnitude() * (2 * steps + 4) * unit_roundoff(layer.dtype());
+  const double error = hull.magnitude() * mixing_error(layer, z);
   Range result = from_bounds(layer.dtype(), hull.lo - error, hull.hi + error, 1);
-  if (hull.hi <= 1 && result.has_finite()) result.hi = std::min(result.hi, 1.0);
-  if (hull.lo >= -1 && result.has_finite()) result.lo = std::max(result.lo, -1.0);
+  if (z.hi > 1 || !result.has_finite()) return result;
+  if (hull.hi <= 1) result.hi = std::min(result.hi, 1.0);
+  if (hull.lo >= -1) result.lo = std::max(result.lo, -1.0);
   return result;
 }
 
@@ -327,7 +354,7 @@ void range_gru(RangeCall& call) {
 
 namespace {
 
-enum LstmGate : std::size_t { kInput, kOutput, kForget, kCell };
+constexpr std::size_t kInput = 0, kOutput = 1, kForget = 2, kCell = 3;
 
 class Lstm {
  public:
@@ -384,9 +411,8 @@ class Lstm {
     const Range i = gate(d, kInput, h, seen);
     const Range f = coupled_ ? layer_.settled(subtract(layer_.dtype(), point(1), i)) : gate(d, kForget, h, seen);
     const Range added = layer_.times(i, g);
-    if (f.lo >= -unit_roundoff(layer_.dtype()) && f.hi <= 1 + unit_roundoff(layer_.dtype())) {
-      return growing(first_c_, f.hi, added);
-    }
+    const double beyond = 2 * kSigmoidUnits * unit_roundoff(layer_.dtype());
+    if (f.lo >= -beyond && f.hi <= 1 + beyond) return growing(first_c_, f, added);
     const auto next = [&](const Range& c) { return layer_.plus(layer_.times(f, c), added); };
     if (const std::optional<Range> all = iterate(first_c_, layer_.steps(), next)) return *all;
     Range unbounded = any_finite(layer_.dtype());
@@ -394,20 +420,25 @@ class Lstm {
     return unbounded;
   }
 
-  // A forget gate in [0, most]: every step adds at most `added`. Where the cell is so large that an addition is less
-  // than half a unit of its last place, it grows no more.
-  Range growing(const Range& first, double most, const Range& added) const {
+  // A forget gate of at most about 1: every step adds at most `added`. Where the cell is so large that an addition is
+  // less than half a unit of its last place, it grows no more, unless the gate passes 1.
+  Range growing(const Range& first, const Range& forget, const Range& added) const {
     const DType dtype = layer_.dtype();
-    const double u = unit_roundoff(dtype);
+    const double u = unit_roundoff(dtype), most = forget.hi;
     const double steps = layer_.steps() >= 0 ? static_cast<double>(layer_.steps()) : kManyElements;
+    const double growth = std::exp(std::min((4 * u + std::max(most - 1, 0.0)) * steps, 100.0));
     const auto limit = [&](double start, double step) {
-      if (!(step > 0)) return start;
-      double reached = (start + steps * step) * std::exp(std::min(4 * u * steps, 100.0));
-      reached = std::min(reached, std::max(start, 4 * step / u) * (1 + 4 * u));
+      if (!(step > 0)) return most > 1 ? start * growth : start;
+      double reached = (start + steps * step) * growth;
+      if (most <= 1) reached = std::min(reached, std::max(start, 4 * step / u) * (1 + 4 * u));
       if (most < 1 - 8 * u) reached = std::min(reached, std::max(start, step / (1 - most)) * (1 + 8 * u / (1 - most)));
       return reached;
     };
-    const double hi = limit(std::max(first.hi, 0.0), added.hi), lo = -limit(std::max(-first.lo, 0.0), -added.lo);
+    double hi = limit(std::max(first.hi, 0.0), added.hi), lo = -limit(std::max(-first.lo, 0.0), -added.lo);
+    // A gate that is a little negative carries a little of one sign over to the other.
+    const double carried = 2 * std::max(-forget.lo, 0.0) * std::max(hi, -lo) * steps;
+    hi += carried;
+    lo -= carried;
     return from_bounds(dtype, std::min(lo, 0.0), std::max(hi, 0.0), 2);
   }
 

@@ -468,6 +468,7 @@ const OpDef kOps[] = {
      .until = 9,
      .summary = "Slice with computed bounds, an experimental op of early releases",
      .signature = "(data: T, starts: I, ends: I, axes?: I) -> (output: T) where T: any, I: int32 | int64",
+     .exact = true,
      .infer = infer_slice,
      .eval = eval_slice,
      .range = range_slice},

@@ -24,6 +24,6 @@ struct RowError {
   double sum_growth = 1;   // and at most this times it
   bool sum_overflow = false;
 };
-RowError row_error(const RangeCall& call, DType carrier, const Group& row);
+RowError row_error(const RangeCall& call, DType carrier, const Group& group);
 
 }  // namespace finity

@@ -48,7 +48,8 @@ TEST(Verify, ARangeThatIsTooSmall) {
   const std::string message = failure(test);
   EXPECT_NE(message.find("run 1 of seed 3"), std::string::npos) << message;
   EXPECT_EQ(message.substr(message.find("ver")),
-            "verification failed: node producing 'h' (Mul): output 'h' element [0,0] is 25, outside [0, 24]");
+            "verification failed: node producing 'h' (Mul): output 'h' element [0,0] is 25, outside [0, 24] "
+            "(and 11 more of 12)");
 }
 
 TEST(Verify, OneCellThatIsTooSmall) {

@@ -6,7 +6,10 @@
 
 #include "base/atomic_file.h"
 #include "cli/cli_support.h"
+#include "formats/npz/npz.h"
+#include "formats/onnx/onnx.h"
 #include "support/support.h"
+#include "tensor/convert.h"
 
 namespace finity {
 namespace {
@@ -129,6 +132,82 @@ TEST(Check, BadOptionsExitTwo) {
     EXPECT_EQ(finished.exit_code, 2) << bad << "\n" << finished.output;
     EXPECT_EQ(std::ranges::count(finished.output, '\n'), 1) << finished.output;
   }
+}
+
+Tensor four_floats(double a, double b, double c, double d) {
+  return from_elements<double>(DType::float32, {4}, std::vector<double>{a, b, c, d});
+}
+
+TEST(Check, ValuesOfARealRunAreCompared) {
+  const TemporaryFolder folder;
+  const auto record = [&](const std::string& file, double y) {
+    write_file_atomically(folder.file(file), write_npz({{"x", four_floats(-1, 0, 0.5, 1)},
+                                                        {"r", four_floats(0, 0, 0.5, 1)},
+                                                        {"y", four_floats(-6, -6, y, 0)},
+                                                        {"old", four_floats(0, 0, 0, 0)}}));
+  };
+  record("good.npz", -0.6);
+  record("bad.npz", 7);
+  const Finished good = run_in(folder.path(), "check " + kRepaired + kRange + "--values good.npz --values good.npz");
+  EXPECT_EQ(good.exit_code, 0) << good.output;
+  EXPECT_TRUE(contains(good.output,
+                       "values: 2 runs, 4 tensors (16 elements) in their ranges; 1 name not in the model"
+                       " (old)\n"))
+      << good.output;
+  const Finished bad = run_in(folder.path(), "check " + kRepaired + kRange + "--values good.npz --values bad.npz");
+  EXPECT_EQ(bad.exit_code, 2);
+  EXPECT_EQ(std::ranges::count(bad.output, '\n'), 1) << bad.output;
+  EXPECT_TRUE(contains(bad.output,
+                       "verification failed: bad.npz: 1 recorded tensor outside its range; 'y' of node 'log'"
+                       " (Log): element [2] is 7, outside [-6.9"))
+      << bad.output;
+  const Finished other = run_in(folder.path(), "check " + kRepaired + " --range 'x:[0,1]' --values good.npz");
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_TRUE(contains(other.output,
+                       "input 'x' element [0] is -1, outside [0, 1]: the values were recorded outside the"
+                       " assumptions"))
+      << other.output;
+}
+
+TEST(Check, ValuesInFoldersOfTensors) {
+  const TemporaryFolder folder;
+  const auto write = [&](const std::string& file, const Tensor& tensor, const std::string& name) {
+    std::filesystem::create_directories(std::filesystem::path(folder.file(file)).parent_path());
+    write_file_atomically(folder.file(file), write_tensor_proto(tensor, name));
+  };
+  // Numbers tell what names do not.
+  write("a/test_data_set_0/input_0.pb", four_floats(0, 0, 0, 1), "");
+  write("a/test_data_set_0/output_0.pb", four_floats(-6, -6, -6, 0), "other");
+  write("a/test_data_set_1/input_0.pb", four_floats(0, 0, 0, 1), "x");
+  write("a/test_data_set_1/input_r.pb", four_floats(0, 0, 0, 1), "r");
+  const Finished finished = run_in(folder.path(), "check " + kRepaired + kRange + "--values a");
+  EXPECT_EQ(finished.exit_code, 0) << finished.output;
+  EXPECT_TRUE(contains(finished.output, "values: 2 runs, 2 tensors (8 elements) in their ranges\n")) << finished.output;
+  const Finished one = run_in(folder.path(), "check " + kRepaired + kRange + "--values a/test_data_set_1");
+  EXPECT_TRUE(contains(one.output, "values: 1 run, 1 tensor (4 elements) in its range\n")) << one.output;
+}
+
+TEST(Check, BadValuesAreOneLineAndExitTwo) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder.file("empty"));
+  std::filesystem::create_directories(folder.file("broken"));
+  write_file_atomically(folder.file("broken/0.pb"), "no tensor");
+  write_file_atomically(folder.file("text.npz"), "no archive");
+  write_file_atomically(folder.file("strange.npz"), write_npz({{"p", four_floats(0, 0, 0, 0)}}));
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"missing.npz", "missing.npz"},
+      {"empty", "empty: holds no .pb files"},
+      {"broken", "broken/0.pb: "},
+      {"text.npz", "text.npz: is neither an .npz file nor a folder"},
+      {"strange.npz", "strange.npz: none of its 1 names is in the model"},
+  };
+  for (const auto& [path, expected] : cases) {
+    const Finished finished = run_in(folder.path(), "check " + kRepaired + kRange + "--values " + path);
+    EXPECT_EQ(finished.exit_code, 2) << path;
+    EXPECT_EQ(std::ranges::count(finished.output, '\n'), 1) << finished.output;
+    EXPECT_TRUE(contains(finished.output, expected)) << finished.output;
+  }
+  EXPECT_EQ(run_in(folder.path(), "check " + kRepaired + " " + kBuggy + " --values strange.npz").exit_code, 2);
 }
 
 TEST(Check, EntriesOfTheSettingsAccept) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "check/verify.h"
+#include "check/escape.h"
 #include "domain/facts.h"
 #include "ops/elementwise.h"
 #include "ops/rules.h"

@@ -1,0 +1,27 @@
+// Concrete elements against the abstract tensor that claims to describe them.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "domain/abs_tensor.h"
+#include "ops/datum.h"
+
+namespace finity {
+
+bool is_number(DType dtype);
+bool has_non_finite(const Datum& datum);
+
+// How the datum leaves its dtype, its shape, its known elements or its cells; empty when it does not. A datum without
+// numbers leaves nothing.
+std::string escape_of(const AbsTensor& range, const Datum& datum);
+
+// How the concrete tensor contradicts a relation of the abstract one; empty when it does not. `concrete` gives the
+// elements of a source, null when they are not known.
+std::string broken_fact(const AbsTensor& range, const Tensor& tensor,
+                        const std::function<const Tensor*(ValueId)>& concrete);
+
+// Equal, or both NaN.
+bool same_number(double a, double b);
+
+}  // namespace finity

@@ -1,0 +1,194 @@
+#include "check/judge.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "check/escape.h"
+#include "ops/op.h"
+#include "tensor/convert.h"
+
+namespace finity {
+
+namespace {
+
+// The file itself declares another shape: these inputs are not what it is meant for.
+bool contradicts_file(const Type& declared, const Datum& datum) {
+  if (datum.tensor() == nullptr || !declared.is_tensor() || !declared.ranked) return false;
+  bool conflict = false;
+  merge(declared, Type::tensor_of(declared.dtype, datum.tensor()->dims()), &conflict);
+  return conflict;
+}
+
+bool is_ignorance(const Finding& finding) { return finding.rule.starts_with("FN9"); }
+
+}  // namespace
+
+Judge::Judge(const Graph& graph, const Analysis& analysis, Judged& judged, bool partial, Escaped escaped)
+    : graph_(graph),
+      analysis_(analysis),
+      judged_(judged),
+      partial_(partial),
+      escaped_(std::move(escaped)),
+      failed_(graph.values().size(), false),
+      body_failed_(graph.bodies().size(), false) {
+  for (const Finding& finding : analysis.findings) {
+    // Where nothing is known of a result nothing was assumed of it either: no excuse.
+    if (finding.verdict == Verdict::proved || !finding.node.valid() || is_ignorance(finding)) continue;
+    open_[finding.node].push_back(&finding);
+    if (partial_) suspect_bodies(graph_.node(finding.node).body);
+  }
+}
+
+// What happens inside bodies is not recorded.
+void Judge::suspect_bodies(BodyId body) {
+  for (; body != Graph::kMain; body = graph_.node(graph_.body(body).owner).body) body_failed_[body.at()] = true;
+}
+
+const Datum* Judge::concrete(ValueId id) const {
+  const auto found = values_.find(id);
+  return found == values_.end() ? nullptr : &found->second;
+}
+
+void Judge::give(ValueId id, Datum datum) { values_[id] = std::move(datum); }
+
+void Judge::check_given(ValueId id) {
+  const Datum* datum = concrete(id);
+  if (datum == nullptr || !analysis_.reached[id.at()]) return;
+  const std::string escape = escape_of(analysis_.ranges[id.at()], *datum);
+  if (!escape.empty()) escaped_(nullptr, id, escape);
+  else check_relations(id, *datum);
+}
+
+bool Judge::inherits_failure(const Node& node) const {
+  const auto failed = [&](ValueId id) {
+    if (!id.valid()) return false;
+    if (failed_[id.at()]) return true;
+    // What enters a body is not traced: after one failure inside, everything entering it is suspect.
+    const Value& value = graph_.value(id);
+    const bool enters = !value.producer.valid() && !value.constant && value.body != Graph::kMain;
+    if (!enters) return false;
+    const Node& owner = graph_.node(graph_.body(value.body).owner);
+    return body_failed_[value.body.at()] || inherits_failure(owner);
+  };
+  const auto body_failed = [&](BodyId body) { return static_cast<bool>(body_failed_[body.at()]); };
+  return std::ranges::any_of(node.inputs, failed) || std::ranges::any_of(node.captures, failed) ||
+         std::ranges::any_of(bodies_of(node.attrs), body_failed);
+}
+
+bool Judge::hits_unsafe(const Node& node, const Finding& finding) const {
+  const auto operand = static_cast<std::size_t>(finding.operand);
+  for (const Hazard& hazard : node.op->hazards) {
+    if (hazard.rule != finding.rule || hazard.operand != operand) continue;
+    const Value& value = graph_.value(node.inputs[operand]);
+    const Datum* datum = concrete(node.inputs[operand]);
+    const Datum loaded = datum == nullptr && value.constant ? Datum(value.constant->load()) : Datum();
+    const Tensor* tensor = datum == nullptr ? loaded.tensor() : datum->tensor();
+    if (tensor == nullptr) return true;  // enters a body, or was not recorded: not known
+    const UnsafeSet unsafe = hazard.unsafe(tensor->dtype());
+    return std::ranges::any_of(elements<double>(*tensor), [&](double x) { return meets(point(x), unsafe); });
+  }
+  return false;
+}
+
+bool Judge::may_have_happened(const Node& node, const Finding& finding, std::span<const Datum> outputs,
+                              bool escaped) const {
+  if (node.op == nullptr) return true;
+  const auto from_table = [&](const Hazard& hazard) {
+    return hazard.rule == finding.rule && static_cast<int>(hazard.operand) == finding.operand;
+  };
+  if (finding.operand >= 0 && std::ranges::any_of(node.op->hazards, from_table)) return hits_unsafe(node, finding);
+  if (partial_ && !std::ranges::all_of(outputs, &Datum::present)) return true;
+  if (finding.operand >= 0) return escaped;  // found by the rule itself, which alone knows its unsafe values
+  return std::ranges::any_of(outputs, has_non_finite);
+}
+
+// Is there a finding that foretold what happened here?
+bool Judge::predicted_failure(const Node& node, std::span<const Datum> outputs, bool escaped) const {
+  const auto found = open_.find(graph_.value(*std::ranges::find_if(node.outputs, &ValueId::valid)).producer);
+  if (found == open_.end()) return false;
+  return std::ranges::any_of(
+      found->second, [&](const Finding* finding) { return may_have_happened(node, *finding, outputs, escaped); });
+}
+
+void Judge::fail_from(const Node& node, std::span<const Datum> outputs) {
+  for (const ValueId id : node.outputs) {
+    if (id.valid()) failed_[id.at()] = true;
+  }
+  if (node.body != Graph::kMain) body_failed_[node.body.at()] = true;
+  if (!partial_) {
+    ++judged_.skipped;
+    return;
+  }
+  // It may not have happened at all: what is inside its range still counts.
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const ValueId id = node.outputs[i];
+    if (!id.valid() || !outputs[i].present()) continue;
+    const bool inside = analysis_.reached[id.at()] && escape_of(analysis_.ranges[id.at()], outputs[i]).empty();
+    if (inside) count(id, outputs[i]);
+    else ++judged_.skipped;
+  }
+}
+
+bool Judge::check_relations(ValueId id, const Datum& datum) {
+  const Tensor* tensor = datum.tensor();
+  const AbsTensor& range = analysis_.ranges[id.at()];
+  if (tensor == nullptr || graph_.value(id).body != Graph::kMain || !is_number(tensor->dtype())) return true;
+  const auto source = [&](ValueId other) -> const Tensor* {
+    const bool usable = other.valid() && !failed_[other.at()] && graph_.value(other).body == Graph::kMain;
+    const Datum* found = usable ? concrete(other) : nullptr;
+    return found == nullptr ? nullptr : found->tensor();
+  };
+  const Tensor* same = source(range.identity);
+  if (same != nullptr && range.identity != id) {
+    const bool equal = same->dims() == tensor->dims() &&
+                       std::ranges::equal(elements<double>(*same), elements<double>(*tensor), same_number);
+    if (!equal) {
+      escaped_(nullptr, id, "was taken to be the same as '" + graph_.value(range.identity).name + "'");
+      return false;
+    }
+  }
+  const std::string broken = broken_fact(range, *tensor, source);
+  if (!broken.empty()) escaped_(nullptr, id, broken);
+  return broken.empty();
+}
+
+void Judge::count(ValueId id, const Datum& datum) {
+  ++judged_.tensors;
+  const AbsTensor& range = analysis_.ranges[id.at()];
+  if (is_subset(top(range.dtype), range.hull())) ++judged_.vacuous;
+  if (datum.tensor() != nullptr) judged_.elements += static_cast<std::size_t>(datum.tensor()->size());
+}
+
+void Judge::check_output(const Node& node, ValueId id, const Datum& datum, const std::string& escape) {
+  if (!analysis_.reached[id.at()]) {
+    if (analysis_.complete) escaped_(&node, id, "was taken to be never computed");
+    return;
+  }
+  if (!escape.empty()) return escaped_(&node, id, escape);
+  if (check_relations(id, datum)) count(id, datum);
+}
+
+void Judge::look_at(const Node& node, std::span<const Datum> outputs) {
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (node.outputs[i].valid() && (!partial_ || outputs[i].present())) values_[node.outputs[i]] = outputs[i];
+  }
+  if (std::ranges::none_of(node.outputs, &ValueId::valid)) return;
+  if (inherits_failure(node)) return fail_from(node, outputs);
+  std::vector<std::string> escapes(outputs.size());
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const ValueId id = node.outputs[i];
+    if (!id.valid()) continue;
+    if (contradicts_file(graph_.value(id).type, outputs[i])) return fail_from(node, outputs);
+    if (analysis_.reached[id.at()]) escapes[i] = escape_of(analysis_.ranges[id.at()], outputs[i]);
+  }
+  const bool escaped = !std::ranges::all_of(escapes, &std::string::empty);
+  if (predicted_failure(node, outputs, escaped)) return fail_from(node, outputs);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const ValueId id = node.outputs[i];
+    if (!id.valid() || (partial_ && !outputs[i].present())) continue;
+    const bool conditional = id.at() < analysis_.guarded.size() && analysis_.guarded[id.at()];
+    if (!conditional) check_output(node, id, outputs[i], escapes[i]);
+  }
+}
+
+}  // namespace finity

@@ -1,0 +1,60 @@
+// Compares what nodes really gave with what the analysis says of them, node by
+// node. After a failure that a finding foretold nothing is promised any more: what
+// is computed from there on is left out.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "check/analyze.h"
+#include "ops/datum.h"
+
+namespace finity {
+
+struct Judged {
+  std::size_t tensors = 0;   // compared with their ranges
+  std::size_t elements = 0;  // in these
+  std::size_t vacuous = 0;   // tensors of which nothing was claimed
+  std::size_t skipped = 0;   // tensors after a failure that a finding had predicted
+};
+
+class Judge {
+ public:
+  // Told of every value that leaves its range (the node is null for an input); may throw.
+  using Escaped = std::function<void(const Node*, ValueId, const std::string& what)>;
+
+  // `partial`: outputs that are absent were computed but are not at hand, so a failure there cannot be ruled out.
+  Judge(const Graph& graph, const Analysis& analysis, Judged& judged, bool partial, Escaped escaped);
+
+  // Elements of a value that no node computes.
+  void give(ValueId id, Datum datum);
+  void check_given(ValueId id);
+  void look_at(const Node& node, std::span<const Datum> outputs);
+
+ private:
+  void suspect_bodies(BodyId body);
+  bool inherits_failure(const Node& node) const;
+  bool predicted_failure(const Node& node, std::span<const Datum> outputs, bool escaped) const;
+  bool may_have_happened(const Node& node, const Finding& finding, std::span<const Datum> outputs, bool escaped) const;
+  bool hits_unsafe(const Node& node, const Finding& finding) const;
+  void fail_from(const Node& node, std::span<const Datum> outputs);
+  void check_output(const Node& node, ValueId id, const Datum& datum, const std::string& escape);
+  bool check_relations(ValueId id, const Datum& datum);
+  void count(ValueId id, const Datum& datum);
+  const Datum* concrete(ValueId id) const;
+
+  const Graph& graph_;
+  const Analysis& analysis_;
+  Judged& judged_;
+  bool partial_ = false;
+  Escaped escaped_;
+  std::unordered_map<NodeId, std::vector<const Finding*>> open_;  // findings that were not proved
+  std::unordered_map<ValueId, Datum> values_;
+  std::vector<bool> failed_;       // by ValueId: comes after a failure that was predicted
+  std::vector<bool> body_failed_;  // by BodyId: something in it failed
+};
+
+}  // namespace finity
