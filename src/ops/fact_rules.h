@@ -24,6 +24,8 @@ void range_mapped(RangeCall& call, Monotone monotone, const std::function<Range(
 Facts facts_not_below(const AbsTensor& x);
 Facts facts_not_above(const AbsTensor& x);  // at_most, likewise
 
+// Adds facts of -x, where x is max(y, 0): 0 where 0 is the larger.
+void set_negated_max_facts(const AbsTensor& x, AbsTensor& result);
 // Facts of max(x, 0).
 Facts positive_part_facts(const AbsTensor& x);
 

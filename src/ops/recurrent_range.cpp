@@ -393,7 +393,7 @@ class Lstm {
     return after;
   }
 
-  Range gate(std::size_t direction, LstmGate which, const Range& h, const Range& c) {
+  Range gate(std::size_t direction, std::size_t which, const Range& h, const Range& c) {
     const Range peek = layer_.call().has_range(7) ? layer_.times(peephole_, c) : point(0);
     return layer_.activate(direction, 0, layer_.input(direction, which, h, peek));
   }
