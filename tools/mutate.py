@@ -157,13 +157,14 @@ def run_tests(program, tests, seconds, place):
 
 
 class Judge:
-    def __init__(self, build):
+    def __init__(self, build, groups):
         self.build = build
+        self.groups = groups
         self.seconds = {}
         known = build.folder / "seconds.json"  # of an earlier run in a folder that was kept
         if known.exists():
             self.seconds = {tuple(key): value for key, value in json.loads(known.read_text())}
-        for program, tests, _ in GROUPS:
+        for program, tests, _ in groups:
             self.measure(program, tests)
         known.write_text(json.dumps(list(self.seconds.items())))
 
@@ -192,7 +193,7 @@ class Judge:
             if compiled.returncode != 0:
                 return Verdict(path, mutant, "invalid")
             linked = {}
-            for program, tests, files in GROUPS:
+            for program, tests, files in self.groups:
                 if not matches(path, files):
                     continue
                 if program not in linked:
@@ -293,6 +294,7 @@ def parse(arguments):
     parser.add_argument("--least", type=float, default=90, help="per cent that must be killed")
     parser.add_argument("-j", "--jobs", type=int, default=2, help="mutants at a time")
     parser.add_argument("--folder", type=pathlib.Path, help="keep the copy here, for the next run")
+    parser.add_argument("--groups", type=int, default=len(GROUPS), help="only the first, fastest groups of tests")
     parser.add_argument("--list", action="store_true", help="only print the sample")
     return parser.parse_args(arguments)
 
@@ -316,7 +318,7 @@ def main(arguments):
         folder = (options.folder or pathlib.Path(temporary)).resolve()
         folder.mkdir(parents=True, exist_ok=True)
         copy_and_build(folder, options.jobs)
-        verdicts = judged(Judge(Build(folder)), chosen, wanted, options.jobs)
+        verdicts = judged(Judge(Build(folder), GROUPS[: options.groups]), chosen, wanted, options.jobs)
     print_table(verdicts)
     invalid = sum(verdict.result == "invalid" for verdict in verdicts)
     share = share_killed(verdicts)

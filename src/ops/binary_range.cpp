@@ -372,7 +372,10 @@ Range power(const PowerContext& context, const Range& x, const Range& y) {
   Range result;
   const bool infinite = x.pinf || x.ninf || y.pinf || y.ninf;
   if (infinite) return top(context.dtype);
-  if (!x.has_finite() || !y.has_finite()) return {.nan = true};
+  if (!x.has_finite() || !y.has_finite()) {
+    // x^0 and 1^y are 1 even for NaN.
+    return y.may_be_zero() || x.contains(1) ? join({.nan = true}, point(1)) : Range{.nan = true};
+  }
   const double smallest = min_subnormal(context.dtype);
   if (x.hi >= 0) {
     // Zero to a negative power is a hazard of its own (FN106), assumed away here.
@@ -395,7 +398,6 @@ Range power(const PowerContext& context, const Range& x, const Range& y) {
   }
   result.integer = result.has_finite() && x.integer && y.integer && y.lo >= 0;
   result.nan |= x.nan || y.nan;
-  // x^0 and 1^y are 1 even for NaN; NaN in general.
   return result;
 }
 
@@ -420,7 +422,7 @@ PowerDomain power_domain(const AbsTensor& x, const AbsTensor& y) {
 }
 
 Range integer_power(DType dtype, const Range& x, const Range& y) {
-  if (!x.has_finite() || !y.has_finite() || x.lo < 0 || y.lo < 0) return any_finite(dtype);
+  if (!x.is_finite() || !y.is_finite() || x.lo < 0 || y.lo < 0) return any_finite(dtype);
   return from_bounds(dtype, std::floor(raised(x.lo, y.lo) * (1 - 1e-12)), std::ceil(raised(x.hi, y.hi) * (1 + 1e-12)));
 }
 

@@ -122,7 +122,8 @@ struct Limits {
 std::optional<Range> attribute_limit(const RangeCall& call, std::string_view name, double fallback) {
   const double value = call.real(name, fallback);
   const double rounded = round_to(call.in_dtype(0), value);
-  return std::isinf(rounded) ? std::nullopt : std::optional(point(rounded));
+  const bool no_limit = std::isinf(rounded) && std::signbit(rounded) == std::signbit(fallback);
+  return no_limit ? std::nullopt : std::optional(point(rounded));
 }
 
 Limits limits_of(const RangeCall& call) {

@@ -278,6 +278,9 @@ void range_qlinear_pool(RangeCall& call) {
     const double error = mean.magnitude() * kMostTerms * unit_roundoff(kFloat);
     mean = from_bounds(kFloat, mean.lo - error, mean.hi + error);
   }
+  mean.nan |= x.nan;
+  mean.pinf |= x.pinf;
+  mean.ninf |= x.ninf;
   call.out(0, requantized(dtype, loosened(divide(kFloat, mean, call.hull(3)), 1), zero_point(call, 4)));
 }
 

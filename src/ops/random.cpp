@@ -192,6 +192,7 @@ void range_normal(RangeCall& call) {
 void range_uniform(RangeCall& call) {
   const double low = call.real("low");
   const double high = call.real("high");
+  if (!std::isfinite(high - low)) return call.top(0);
   call.out(0, from_bounds(call.out_dtype(0), std::min(low, high), std::max(low, high)));
 }
 

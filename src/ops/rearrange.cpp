@@ -10,6 +10,7 @@
 #include "ops/range_rules.h"
 #include "ops/rules.h"
 #include "ops/shape_values.h"
+#include "tensor/float_formats.h"
 
 namespace finity {
 
@@ -189,8 +190,10 @@ Part part_of_triangle(const AbsTensor& x, const std::vector<std::size_t>& place,
 
 void range_trilu(RangeCall& call) {
   const AbsTensor& x = call.in(0);
+  const Range zero =
+      point(is_float(x.dtype) ? round_to(x.dtype, 0) : 0);  // of a format without zero: its smallest number
   const auto k = call.has_input(1) ? call.ints(1) : std::vector<std::int64_t>{0};
-  if (!x.ranked || x.rank() < 2) return call.out(0, join(x.hull(), point(0)));
+  if (!x.ranked || x.rank() < 2) return call.out(0, join(x.hull(), zero));
   const bool upper = call.integer("upper") != 0;
   AbsTensor result = map_cells(x, x.dtype, [](const Range& cell) { return cell; });
   std::vector<Form> forms(x.cells.size());
@@ -198,8 +201,8 @@ void range_trilu(RangeCall& call) {
     const bool known = k && k->size() == 1;
     const Part part = known ? part_of_triangle(x, cell_place(x, cell), k->front(), upper) : Part::some;
     if (part == Part::all) forms[cell] = cell_form(x, cell);
-    else if (part == Part::none) result.cells[cell] = point(0);
-    else result.cells[cell] = join(x.cells[cell], point(0));
+    else if (part == Part::none) result.cells[cell] = zero;
+    else result.cells[cell] = join(x.cells[cell], zero);
   }
   if (std::ranges::any_of(forms, &Form::valid)) result.forms = std::move(forms);
   settle(call, 0, std::move(result));

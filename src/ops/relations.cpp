@@ -11,6 +11,9 @@ namespace finity {
 Range refined_by(const Range& cell, const Form& form, const Symbols& symbols, DType dtype, bool operands_finite) {
   if (!form.valid || !cell.has_finite()) return cell;
   const Bounds bounds = evaluate(form, symbols);
+  // Integers wrap where the real result lies outside their type; 2^63 as a double may stand for what does.
+  const double most = std::min(max_finite(dtype), 0x1p63 - 1024);
+  if (!is_float(dtype) && !(bounds.lo >= lowest_finite(dtype) && bounds.hi <= most)) return cell;
   Range result = cell;
   // Values of the dtype inside the real bounds; rounding the bounds to nearest never passes one.
   const auto nearest = [&](double x) { return is_float(dtype) ? round_to(dtype, x) : x; };

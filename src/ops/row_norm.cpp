@@ -156,8 +156,8 @@ class RowIn {
   }
   double epsilon() const { return epsilon_; }
 
-  // Both variance and epsilon may be (are) zero.
-  bool may_vanish() const { return epsilon_ == 0 && !varies(); }
+  // Both variance and epsilon may be (are) zero. An epsilon below zero may outweigh any variance.
+  bool may_vanish() const { return !(spec_.epsilon >= 0) || (epsilon_ == 0 && !varies()); }
   bool must_vanish() const { return epsilon_ == 0 && means_.terms == 1 && spec_.centre == Centre::mean; }
 
   // A square, a sum of them or of the elements, or the number of elements may be too large for the format.

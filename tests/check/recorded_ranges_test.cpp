@@ -18,6 +18,7 @@
 #include "check/analyze.h"
 #include "check/verify.h"
 #include "formats/text/cases.h"
+#include "support/around.h"
 #include "support/check_case.h"
 #include "support/check_model.h"
 #include "support/support.h"
@@ -125,16 +126,12 @@ std::string shown(const Graph& graph, const Analysis& analysis) {
 
 using Records = std::map<std::string, std::string>;  // title to the lines below it
 
-// Each element may be a little more than the case says.
-AbsTensor around(const Tensor& tensor, std::size_t max_cells) {
-  AbsTensor x = from_tensor(std::make_shared<const Tensor>(tensor), max_cells);
-  x.exact = nullptr;
-  for (Range& cell : x.cells) {
-    if (!cell.has_finite() || !is_float(x.dtype)) continue;
-    const Range wider = from_bounds(x.dtype, cell.lo, cell.hi + 0.125 + std::abs(cell.hi) / 4);
-    if (wider.is_finite()) cell = join(cell, wider);
+Inputs inputs_of(const OpCase& test) {
+  Inputs inputs;
+  for (std::size_t i = 0; i < test.inputs.size(); ++i) {
+    inputs[test.graph.value(test.graph.main().inputs[i]).name] = test.inputs[i];
   }
-  return x;
+  return inputs;
 }
 
 // No element may leave its range. Inputs that cannot be drawn say nothing.
@@ -152,17 +149,29 @@ void expect_sound(const OpCase& test, const Types& types, const Premises& given,
   }
 }
 
+// The outputs and what is possible when NaN or infinities come in too.
+std::string in_short(const Graph& graph, const Analysis& analysis) {
+  std::string text;
+  for (const ValueId id : graph.main().outputs) text += " " + shown(analysis.ranges[id.at()].hull());
+  for (const Finding& finding : analysis.findings) {
+    if (finding.verdict != Verdict::proved) text += " " + std::string(finding.rule);
+  }
+  return text + "\n";
+}
+
 std::string ranges_of(const OpCase& test, const RangeSettings& settings) {
   const Types types = infer_types(test.graph);
-  Premises given = premises(test.graph, types, {}, settings.max_cells);
-  for (std::size_t i = 0; i < test.inputs.size(); ++i) {
-    const ValueId id = test.graph.main().inputs[i];
-    if (test.inputs[i].dtype() == DType::string || test.graph.value(id).type.kind != Type::Kind::tensor) continue;
-    given.of[id.at()] = std::make_shared<AbsTensor>(around(test.inputs[i], settings.max_cells));
-  }
-  const Analysis analysis = analyze(test.graph, types, given, {.ranges = settings});
-  expect_sound(test, types, given, analysis);
-  return shown(test.graph, analysis);
+  const auto analyzed = [&](const Besides& besides) {
+    const Premises given = premises_around(test.graph, types, inputs_of(test), settings.max_cells, besides);
+    Analysis analysis = analyze(test.graph, types, given, {.ranges = settings});
+    expect_sound(test, types, given, analysis);
+    return analysis;
+  };
+  std::string text = shown(test.graph, analyzed({}));
+  text += "  with +Inf" + in_short(test.graph, analyzed({.pinf = true}));
+  text += "  with -Inf" + in_short(test.graph, analyzed({.ninf = true}));
+  text += "  with NaN" + in_short(test.graph, analyzed({.nan = true}));
+  return text;
 }
 
 // Cases that must fail say nothing about ranges. Variants of a case are recorded where they differ from it.

@@ -146,8 +146,10 @@ TEST(Recorded, LibrariesDifferInTheLastDigitsOfConstantsToo) {
 
 TEST(Recorded, WholeNumbersAndMovementAreFolded) {
   const Checked test = model(
-      "const a: float32[] = {0}\n const b: float32[] = {4}\n const d: float32[] = {1}\n const h: float32[] = {0.1}\n"
-      "r = Range(a, b, d)\n q = Range(a, d, h)\n c = Concat(r, q) {axis = 0}\n m = ReduceMax(c) {keepdims = 0}\n"
+      "const i: int64[] = {0}\n const n: int64[] = {4}\n const k: int64[] = {1}\n"
+      "const a: float32[] = {0}\n const d: float32[] = {1}\n const h: float32[] = {0.1}\n"
+      "w = Range(i, n, k)\n r = Cast(w) {to = 1}\n q = Range(a, d, h)\n c = Concat(r, q) {axis = 0}\n"
+      "m = ReduceMax(c) {keepdims = 0}\n"
       "y = Add(x, m)\n",
       {"x:[0,1]"});
   EXPECT_NE(test.analysis.ranges[test.value("r").at()].exact, nullptr);
