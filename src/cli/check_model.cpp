@@ -124,7 +124,7 @@ std::string compare_values(const ModelAnalysis& model, const std::vector<std::st
   for (const std::string& path : paths) {
     for (const RecordedValues& run : read_recorded(path, model.graph)) {
       compare_recorded(model.graph, model.premises, model.analysis, run, recorded);
-      if (!recorded.outside.empty()) throw Error(run.where + ": " + escapes_text(recorded));
+      if (!recorded.outside.empty()) throw Error("verification failed: " + run.where + ": " + escapes_text(recorded));
     }
   }
   return recorded_text(recorded);
@@ -150,7 +150,7 @@ void fill_report(Report& report, const std::string& path, const CheckPlan& plan)
     if (plan.verify > 0) add(verify_model(model, plan));
     if (!plan.values.empty()) add(compare_values(model, plan.values));
   } catch (Error& error) {
-    error.in(path + ": verification failed");
+    error.in(path);
     throw;
   }
 }
