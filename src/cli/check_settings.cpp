@@ -135,6 +135,12 @@ void add_model_options(CLI::App& command, CheckSettings& settings) {
       ->check(CLI::IsMember(kWeights));
   command.add_option("--contract", settings.contract, "TOML file with ranges, masks and relations of the inputs");
   command.add_option("--as", settings.as, "Check the model as if converted to this format: float16, bfloat16, ...");
+  // CLI11's own check prints the largest double in full.
+  const auto not_negative = [](const std::string& text) {
+    double number = 0;
+    const bool good = CLI::detail::lexical_cast(text, number) && number >= 0;
+    return good ? std::string() : "'" + text + "' is not a number of at least 0";
+  };
   command
       .add_option("--accumulate", settings.accumulate, "Partial sums in float32, the same format, or either (default)")
       ->check(CLI::IsMember(kAccumulate));
@@ -142,11 +148,11 @@ void add_model_options(CLI::App& command, CheckSettings& settings) {
       ->check(CLI::IsMember(kTensor));
   command.add_option("--numeric", settings.numeric, "interval or affine (default)")->check(CLI::IsMember(kNumeric));
   command.add_option("--time-limit", settings.time_limit, "Seconds per model; what is not reached is unknown")
-      ->check(CLI::NonNegativeNumber);
+      ->check(not_negative);
   command
       .add_option("--memory-limit", settings.memory_limit,
                   "Megabytes of ranges per model (default 4096; 0: no limit); what is not reached is unknown")
-      ->check(CLI::NonNegativeNumber);
+      ->check(not_negative);
   command.add_flag("--flush-subnormals", settings.flush_subnormals, "Subnormal numbers may be flushed to zero");
   command.add_option("--config", settings.config, "Settings file (default: finity.toml here or in a folder above)");
   command.add_flag("--no-config", settings.no_config, "Do not look for finity.toml");
