@@ -247,6 +247,19 @@ TEST(Check, BaselinesAcceptWhatIsKnown) {
   }
 }
 
+TEST(Check, LimitsEndWithAnUnknownFinding) {
+  const TemporaryFolder folder;
+  const std::string command = "check " + kRepaired + kRange + "--fail-on unknown ";
+  EXPECT_EQ(run_in(folder.path(), command).exit_code, 0);
+  const Finished stopped = run_in(folder.path(), command + "--memory-limit 0.0001");
+  EXPECT_EQ(stopped.exit_code, 1) << stopped.output;
+  EXPECT_TRUE(contains(stopped.output, "unknown FN903 stopped-at-a-limit")) << stopped.output;
+  EXPECT_TRUE(contains(stopped.output, "stopped at a limit\n")) << stopped.output;
+  const Finished refused = run_in(folder.path(), command + "--time-limit -1");
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_TRUE(contains(refused.output, "--time-limit: '-1' is not a number of at least 0")) << refused.output;
+}
+
 TEST(Check, CtrlCKeepsWhatIsFinished) {
   const TemporaryFolder folder;
   write_file_atomically(folder.file("m"), read_text_file(kBuggy));
