@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "one_node.h"
+#include "support/recorded.h"
 #include "tensor/convert.h"
 #include "tensor/float_formats.h"
 
@@ -16,6 +17,7 @@ namespace {
 
 constexpr int kTrials = 150;
 constexpr int kRuns = 6;
+constexpr int kRecorded = 24;
 
 struct Operand {
   DType dtype = DType::float32;
@@ -127,6 +129,30 @@ void check_outputs(const OneNode& node, const std::vector<Range>& ranges, const 
   }
 }
 
+std::vector<Range> draw_ranges(const Trial& trial, Rng& rng) {
+  std::vector<Range> ranges(trial.operands.size());
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    if (trial.operands[i].dtype != DType::undefined) ranges[i] = draw_range(trial.operands[i], rng);
+  }
+  return ranges;
+}
+
+std::vector<AbsTensor> tensors_of(const Trial& trial, const std::vector<Range>& ranges) {
+  std::vector<AbsTensor> tensors(ranges.size());
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    const Operand& operand = trial.operands[i];
+    if (operand.dtype != DType::undefined) tensors[i] = uniform(operand.dtype, operand.dims, ranges[i]);
+  }
+  return tensors;
+}
+
+std::string label(const Trial& trial) {
+  std::string label = std::string(trial.domain) + "_" + std::string(trial.op) + "_" + trial.note;
+  std::ranges::replace_if(
+      label, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
+  return label;
+}
+
 class SampledRanges : public testing::TestWithParam<Trial> {};
 
 TEST_P(SampledRanges, HoldEveryResult) {
@@ -136,13 +162,8 @@ TEST_P(SampledRanges, HoldEveryResult) {
   Rng rng(11);
   int looked_at = 0;
   for (int t = 0; t < kTrials; ++t) {
-    std::vector<Range> ranges(trial.operands.size());
-    std::vector<AbsTensor> tensors(trial.operands.size());
-    for (std::size_t i = 0; i < ranges.size(); ++i) {
-      if (trial.operands[i].dtype == DType::undefined) continue;
-      ranges[i] = draw_range(trial.operands[i], rng);
-      tensors[i] = uniform(trial.operands[i].dtype, trial.operands[i].dims, ranges[i]);
-    }
+    const std::vector<Range> ranges = draw_ranges(trial, rng);
+    const std::vector<AbsTensor> tensors = tensors_of(trial, ranges);
     const OneNode::Abstract claimed = node.ranges(tensors);
     if (claimed.warns() || meets_hazard(*node.node().op, ranges, trial.operands)) continue;
     for (int run = 0; run < kRuns; ++run) {
@@ -347,12 +368,35 @@ std::vector<Trial> trials() {
   return result;
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, SampledRanges, testing::ValuesIn(trials()), [](const auto& info) {
-  std::string label = std::string(info.param.domain) + "_" + std::string(info.param.op) + "_" + info.param.note;
-  std::ranges::replace_if(
-      label, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
-  return label;
-});
+INSTANTIATE_TEST_SUITE_P(Table, SampledRanges, testing::ValuesIn(trials()),
+                         [](const auto& info) { return label(info.param); });
+
+// ---- the records ---------------------------------------------------------------
+
+// `given -> claimed`, with the rules that may be violated.
+std::string recorded_line(const Trial& trial, const OneNode& node, Rng& rng) {
+  const std::vector<Range> ranges = draw_ranges(trial, rng);
+  const OneNode::Abstract claimed = node.ranges(tensors_of(trial, ranges));
+  std::string line;
+  for (const Range& range : ranges) line += "  " + shown(range);
+  line += "  ->";
+  for (const AbsTensor& output : claimed.outputs) line += "  " + shown(output.hull());
+  for (const Site& site : claimed.sites) {
+    if (site.possible) line += "  " + std::string(site.rule);
+  }
+  return line + "\n";
+}
+
+TEST(SampledRanges, AreAsRecorded) {
+  Records now;
+  for (const Trial& trial : trials()) {
+    const OneNode node = node_of(trial);
+    Rng rng(23);
+    std::string& lines = now[label(trial)];
+    for (int t = 0; t < kRecorded; ++t) lines += recorded_line(trial, node, rng);
+  }
+  expect_as_recorded("sampled", now);
+}
 
 }  // namespace
 }  // namespace finity

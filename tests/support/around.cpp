@@ -6,6 +6,26 @@
 
 namespace finity {
 
+namespace {
+
+Range spread_around(DType dtype, const Range& cell, Spread spread) {
+  const double far = cell.magnitude() + 1;
+  switch (spread) {
+    case Spread::near: return from_bounds(dtype, cell.lo, cell.hi + 0.125 + std::abs(cell.hi) / 4);
+    case Spread::wide: return from_bounds(dtype, -far, 1.5 * far);
+    case Spread::huge: return from_bounds(dtype, -max_finite(dtype) / 8, max_finite(dtype) / 4);
+    case Spread::positive: return from_bounds(dtype, 0, far);
+    case Spread::negative: return from_bounds(dtype, -far, 0);
+    case Spread::apart: break;
+  }
+  Range apart = from_bounds(dtype, -far, far);
+  apart.nonzero = true;
+  apart.gap = 0.25;
+  return apart;
+}
+
+}  // namespace
+
 AbsTensor around(const Tensor& tensor, std::size_t max_cells, const Besides& besides) {
   AbsTensor x = from_tensor(std::make_shared<const Tensor>(tensor), max_cells);
   x.exact = nullptr;
@@ -13,7 +33,7 @@ AbsTensor around(const Tensor& tensor, std::size_t max_cells, const Besides& bes
   const FloatFormat& format = float_format(x.dtype);
   for (Range& cell : x.cells) {
     if (cell.has_finite()) {
-      const Range wider = from_bounds(x.dtype, cell.lo, cell.hi + 0.125 + std::abs(cell.hi) / 4);
+      const Range wider = spread_around(x.dtype, cell, besides.spread);
       if (wider.is_finite()) cell = join(cell, wider);
     }
     cell.pinf |= besides.pinf && format.infinite;

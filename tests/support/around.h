@@ -1,19 +1,28 @@
 // Premises around concrete inputs: what a test runs with lies inside them.
 #pragma once
 
+#include <cstdint>
+
 #include "check/contract.h"
 #include "exec/reference.h"
 
 namespace finity {
 
+// near: a little more than the element. wide: across zero. huge: far enough for products to overflow. apart: as wide,
+// but a quarter away from zero.
+enum class Spread : std::uint8_t { near, wide, huge, positive, negative, apart };
+
 // What may come besides the numbers.
 struct Besides {
+  Spread spread = Spread::near;
   bool pinf = false;
   bool ninf = false;
   bool nan = false;
+
+  bool odd() const { return spread != Spread::near || pinf || ninf || nan; }
 };
 
-// Each float element may be a little more than it is, and what `besides` says; integers stay what they are.
+// Each float element may be more than it is, as `besides` says; integers stay what they are.
 AbsTensor around(const Tensor& tensor, std::size_t max_cells, const Besides& besides = {});
 
 // Inputs that are sequences, strings or not given keep the usual guess.
