@@ -50,9 +50,10 @@ void expect_sound(const OpCase& test, const Types& types, const Premises& given,
   }
 }
 
-// A loop that waits for a number to grow does not end when it is infinite.
+// A loop that waits for a number to grow does not end when it is infinite; scales of Resize are sizes.
 bool may_run_long(const Graph& graph) {
-  return std::ranges::any_of(graph.nodes(), [](const Node& node) { return node.op_type == "Loop"; });
+  return std::ranges::any_of(graph.nodes(),
+                             [](const Node& node) { return node.op_type == "Loop" || node.op_type == "Resize"; });
 }
 
 // The outputs and what is possible when NaN or infinities come in too.
