@@ -240,13 +240,14 @@ void use_inverse(RangeCall& call, const AbsTensor& x, const AbsTensor& inverse) 
   cap_magnitude(call.outs()[0], fact->range.hi * (1 + 4 * unit_roundoff(call.out_dtype(0))));
 }
 
-// Multiplying by a positive constant keeps the order of elements.
-void carry_scaled_rows(const RangeCall& call, const AbsTensor& x, double factor, AbsTensor& result) {
+// Multiplying or dividing by a positive constant keeps the order of elements.
+void carry_scaled_rows(const RangeCall& call, const AbsTensor& x, double factor,
+                       Range (*scale)(DType, const Range&, const Range&), AbsTensor& result) {
   if (!(factor > 0) || !keeps_shape(call, x)) return;
   for (const Fact& fact : x.facts) {
     if (fact.kind != Fact::Kind::row_max) continue;
     Fact moved = fact;
-    moved.range = multiply(call.out_dtype(0), fact.range, point(factor));
+    moved.range = scale(call.out_dtype(0), fact.range, point(factor));
     result.facts.push_back(moved);
   }
 }
@@ -273,7 +274,7 @@ void range_multiply(RangeCall& call) {
   const AbsTensor& x = right ? a : b;
   const double factor = right ? *right : *left;
   AbsTensor result = scaled(call, x, factor, call.outs()[0]);
-  carry_scaled_rows(call, x, factor, result);
+  carry_scaled_rows(call, x, factor, multiply, result);
   call.out(0, std::move(result));
 }
 
@@ -314,7 +315,7 @@ void range_divide(RangeCall& call) {
     int exponent = 0;
     const bool exact = std::abs(std::frexp(*divisor, &exponent)) == 0.5;
     if (exact) result = scaled(call, a, 1 / *divisor, result);
-    carry_scaled_rows(call, a, 1 / *divisor, result);
+    carry_scaled_rows(call, a, *divisor, divide, result);
   }
   call.out(0, std::move(result));
 }

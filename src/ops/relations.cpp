@@ -225,8 +225,10 @@ void inverse_facts(const AbsTensor& x, double numerator, AbsTensor& inverse) {
     Fact bounded = fact;
     bounded.kind = Fact::Kind::at_most_inverse;
     bounded.slack = 0;
-    // Library functions may be a few units off.
-    const double limit = numerator * quotient_limit(fact, x.dtype, hull.lo) * (1 + 16 * unit_roundoff(x.dtype));
+    // Library functions may be a few units off, and a small inverse by some of the smallest numbers.
+    const double quotient = quotient_limit(fact, x.dtype, hull.lo);
+    const double underflow = 16 * min_subnormal(x.dtype) * quotient * hull.hi;
+    const double limit = (numerator * quotient + underflow) * (1 + 16 * unit_roundoff(x.dtype));
     bounded.range = {.lo = 0, .hi = limit};
     if (std::isfinite(limit)) inverse.facts.push_back(bounded);
   }

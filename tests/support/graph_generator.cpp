@@ -1,0 +1,339 @@
+#include "support/graph_generator.h"
+
+#include <algorithm>
+#include <map>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/rng.h"
+#include "tensor/dtype.h"
+
+namespace finity {
+
+namespace {
+
+using Names = std::vector<std::string_view>;
+
+const Names kUnary = {
+    "Exp",  "Log",      "Sqrt",  "Abs",       "Neg",      "Relu",        "Sigmoid", "Tanh",           "Softplus",
+    "Erf",  "Sign",     "Floor", "Ceil",      "Round",    "Sin",         "Cos",     "Atan",           "Reciprocal",
+    "Selu", "Identity", "Elu",   "LeakyRelu", "Softsign", "HardSigmoid", "Celu",    "ThresholdedRelu"};
+const Names kBinary = {"Add", "Sub", "Mul", "Div", "Max", "Min", "Add", "Sub", "Mul", "Div", "Pow", "Mean"};
+const Names kReduce = {"ReduceMax", "ReduceMin",  "ReduceSum",       "ReduceMean",      "ReduceL1",
+                       "ReduceL2",  "ReduceProd", "ReduceLogSumExp", "ReduceSumSquare", "ReduceLogSum"};
+const Names kCompare = {"Greater", "Less", "GreaterOrEqual", "LessOrEqual", "Equal"};
+const Names kNumbers = {"0",    "1",     "-1", "0.5", "2",   "3",   "1e-8", "1e-3", "0.1",  "10",
+                        "-0.5", "1e-30", "88", "-20", "100", "1e4", "-1e9", "6e4",  "0.999"};
+const Names kFormats = {"float32", "float32", "float16", "bfloat16", "float64"};
+const Names kRanges = {"[-1,1]",   "[0,1]",      "[-10,10]", "[0.1,5]", "[-100,100]", "[-3,-1]",      "[-max,max]",
+                       "[1e-7,1]", "[-1e4,1e4]", "[0,6e4]",  "[-5,0]",  "[0.5,0.5]",  "[-0.01,0.01]", "[1,2]"};
+
+// Idioms: each step `result = Op(operands) {attributes}` with R for a reduced axis; x, y are values at hand, and a
+// number after # is a constant.
+const std::vector<Names> kIdioms = {
+    {"m = ReduceMax(x) R", "d = Sub(x, m)", "e = Exp(d)", "s = ReduceSum(e) R", "q = Div(e, s)", "l = Log(s)"},
+    {"m = ReduceMax(x) R", "d = Sub(x, m)", "e = Exp(d)", "s = ReduceSum(e) R", "l = Log(s)", "t = Add(l, m)",
+     "o = Sub(x, t)"},
+    {"m = ReduceMean(x) R", "d = Sub(x, m)", "v = Mul(d, d)", "s = ReduceMean(v) R", "e = Add(s, #1e-5)", "r = Sqrt(e)",
+     "q = Div(d, r)"},
+    {"v = Mul(x, x)", "s = ReduceSum(v) R", "r = Sqrt(s)", "f = Max(r, #1e-6)", "q = Div(x, f)", "g = Mul(q, q)",
+     "h = Sub(#1, g)"},
+    {"v = Mul(x, x)", "a = ReduceMean(v) R", "m = ReduceMean(x) R", "w = Mul(m, m)", "d = Sub(a, w)", "r = Sqrt(d)"},
+    {"a = Abs(x)", "s = ReduceSum(a) R", "e = Add(s, #1e-3)", "q = Div(x, e)", "t = ReduceSum(q) R"},
+    {"a = Abs(x)", "b = Add(a, #1)", "q = Div(x, b)", "o = Sub(#1, q)", "l = Log(o)"},
+    {"a = Abs(x)", "n = Neg(a)", "e = Exp(n)", "o = Add(e, #1)", "l = Log(o)", "r = Relu(x)", "t = Add(r, l)"},
+    {"p = Softmax(x) A", "e = Add(p, #1e-8)", "l = Log(e)", "q = Mul(p, l)", "s = ReduceSum(q) R"},
+    {"p = Sigmoid(x)", "o = Sub(#1, p)", "c = Max(o, #1e-6)", "l = Log(c)", "q = Mul(p, o)", "r = Sqrt(q)"},
+    {"p = Softmax(x) A", "o = Sub(#1, p)", "s = ReduceSum(p) R", "l = Log(s)", "r = Sqrt(o)"},
+    {"c = Greater(x, #0)", "f = Where(c, x, #1)", "l = Log(f)", "r = Where(c, l, #0)"},
+    {"c = Greater(x, y)", "d = Sub(x, y)", "f = Where(c, d, #1)", "l = Log(f)", "q = Reciprocal(f)"},
+    {"d = Sub(x, y)", "v = Mul(d, d)", "s = ReduceSum(v) R", "e = Add(s, #1e-3)", "r = Sqrt(e)", "q = Reciprocal(r)"},
+    {"a = Max(x, y)", "i = Min(x, y)", "d = Sub(a, i)", "r = Sqrt(d)", "e = Sub(i, a)", "q = Exp(e)"},
+    {"m = ReduceMax(x) R", "i = ReduceMin(x) R", "w = Sub(m, i)", "e = Add(w, #1e-3)", "d = Sub(x, i)", "q = Div(d, e)",
+     "r = Sqrt(q)"},
+    {"v = Mul(x, x)", "w = Mul(y, y)", "s = Add(v, w)", "r = Sqrt(s)", "f = Add(r, #1e-3)", "q = Div(x, f)"},
+    {"e = Exp(x)", "f = Add(e, #1)", "q = Div(e, f)", "o = Sub(#1, q)", "l = Log(f)"},
+    {"c = Clip(x, #0.1, #0.9)", "o = Sub(#1, c)", "q = Div(c, o)", "l = Log(q)"},
+    {"e = Equal(x, #0)", "f = Where(e, #1, x)", "q = Reciprocal(f)"},
+    {"a = Abs(x)", "c = Less(a, #0.1)", "f = Where(c, #1, x)", "q = Div(y, f)"},
+    {"s = ReduceSum(x) R", "q = Div(x, s)", "t = ReduceSum(q) R", "d = Sub(#1, q)", "r = Sqrt(d)"},
+    {"r = Relu(x)", "n = Neg(x)", "k = Relu(n)", "s = Add(r, k)", "d = Sub(r, k)", "t = Sub(s, x)", "q = Sqrt(t)"},
+};
+
+struct Item {
+  std::string name;
+  Dims dims;
+};
+
+class GraphGenerator {
+ public:
+  explicit GraphGenerator(std::uint64_t seed) : rng_(seed) {}
+
+  RandomModel make() {
+    format_ = pick(kFormats);
+    rows_ = 1 + below(3);
+    columns_ = 1 + below(4);
+    RandomModel model;
+    std::string inputs;
+    for (std::uint64_t i = 0; i <= below(3); ++i) {
+      const std::string name = "x" + std::to_string(i);
+      items_.push_back({name, {size(rows_), size(columns_)}});
+      inputs += (i == 0 ? "" : ", ") + name + ": " + std::string(format_) + dims_text(items_.back().dims);
+      add_range(model.contract, name + ":" + range());
+    }
+    const std::uint64_t steps = 2 + below(6);
+    for (std::uint64_t i = 0; i < steps; ++i) add_step();
+    std::string outputs;
+    for (const Item& item : items_) outputs += (outputs.empty() ? "" : ", ") + item.name;
+    model.text = "opset 18\ngraph random (" + inputs + ") -> (" + outputs + ") {\n" + body_ + "}\n";
+    return model;
+  }
+
+ private:
+  // ---- choosing ------------------------------------------------------------------
+
+  std::uint64_t below(std::uint64_t limit) { return rng_.below(limit); }
+  bool chance(std::uint64_t percent) { return below(100) < percent; }
+  std::string_view pick(std::span<const std::string_view> names) { return names[below(names.size())]; }
+  std::int64_t size(std::uint64_t usual) { return static_cast<std::int64_t>(chance(85) ? usual : 1); }
+  // Late values are taken more often, so that steps build on each other.
+  const Item& any() { return items_[std::max(below(items_.size()), chance(50) ? below(items_.size()) : 0)]; }
+  const Item& like(const Item& wanted) {
+    for (int tries = 0; tries < 8; ++tries) {
+      const Item& item = any();
+      if (item.dims == wanted.dims) return item;
+    }
+    return wanted;
+  }
+  std::string range() {
+    const std::string text(pick(kRanges));
+    const bool narrow =
+        format_ == "float16" && text.find("6e4") == std::string::npos && text.find("1e") == std::string::npos;
+    return format_ != "float16" || narrow ? text : "[-30,40]";
+  }
+  static std::string dims_text(const Dims& dims) {
+    std::string text = "[";
+    for (const std::int64_t dim : dims) text += (text.size() == 1 ? "" : ", ") + std::to_string(dim);
+    return text + "]";
+  }
+
+  // ---- writing -------------------------------------------------------------------
+
+  std::string fresh() { return "v" + std::to_string(count_++); }
+  void write(const std::string& result, const std::string& call) { body_ += "  " + result + " = " + call + "\n"; }
+  std::string constant(std::string_view type, const Dims& dims, const std::string& elements) {
+    const std::string name = fresh();
+    body_ += "  const " + name + ": " + std::string(type) + dims_text(dims) + " = {" + elements + "}\n";
+    return name;
+  }
+  std::string_view fitting(std::string_view text) const {
+    return format_ == "float16" && (text == "-1e9" || text == "1e4" || text == "1e-30") ? "0.25" : text;
+  }
+  std::string number(std::string_view text) { return constant(format_, {}, std::string(fitting(text))); }
+  Item add(Dims dims, const std::string& call) {
+    Item item{fresh(), std::move(dims)};
+    write(item.name, call);
+    items_.push_back(item);
+    return item;
+  }
+  static Dims broadcast(const Dims& a, const Dims& b) { return {std::max(a[0], b[0]), std::max(a[1], b[1])}; }
+  static bool fit(const Dims& a, const Dims& b) {
+    const auto one = [](std::int64_t m, std::int64_t n) { return m == n || m == 1 || n == 1; };
+    return one(a[0], b[0]) && one(a[1], b[1]);
+  }
+
+  // ---- steps ---------------------------------------------------------------------
+
+  void add_step() {
+    const std::uint64_t kind = below(100);
+    if (kind < 30) add_idiom();
+    else if (kind < 45) add_unary();
+    else if (kind < 62) add_binary();
+    else if (kind < 72) add_reduction();
+    else if (kind < 88) add_movement();
+    else if (kind < 94) add_select();
+    else add_layer();
+  }
+
+  void add_unary() {
+    const Item x = any();
+    add(x.dims, std::string(pick(kUnary)) + "(" + x.name + ")");
+  }
+
+  // Elements that differ cut the tensors they meet into cells.
+  std::string row_of_numbers(std::int64_t count) {
+    std::string elements;
+    for (std::int64_t i = 0; i < count; ++i) elements += (i == 0 ? "" : ", ") + std::string(fitting(pick(kNumbers)));
+    return constant(format_, {1, count}, elements);
+  }
+
+  void add_binary() {
+    const Item a = any(), b = chance(15) ? a : any();
+    const std::string op(pick(kBinary));
+    if (chance(15)) {
+      add(a.dims, op + "(" + a.name + ", " + row_of_numbers(a.dims[1]) + ")");
+    } else if (chance(35) || !fit(a.dims, b.dims)) {
+      const std::string c = number(pick(kNumbers));
+      add(a.dims, op + (chance(70) ? "(" + a.name + ", " + c + ")" : "(" + c + ", " + a.name + ")"));
+    } else {
+      add(broadcast(a.dims, b.dims), op + "(" + a.name + ", " + b.name + ")");
+    }
+  }
+
+  // ReduceX(x) over one axis or both, kept.
+  Item reduce(std::string_view op, const Item& x, std::uint64_t axis) {
+    Dims dims = x.dims;
+    if (axis != 1) dims[0] = 1;
+    if (axis != 0) dims[1] = 1;
+    const std::string axes = axis == 2 ? "0, 1" : std::to_string(axis);
+    const Dims count = {axis == 2 ? 2 : 1};
+    if (op == "ReduceSum") return add(dims, "ReduceSum(" + x.name + ", " + constant("int64", count, axes) + ")");
+    return add(dims, std::string(op) + ":13(" + x.name + ") {axes = [" + axes + "]}");
+  }
+  void add_reduction() { reduce(pick(kReduce), Item(any()), below(3)); }
+
+  void add_select() {
+    const Item a = any(), b = like(a), x = like(a), y = like(a);
+    const std::string condition = fresh();
+    const std::string limit = chance(50) ? number(pick(kNumbers)) : b.name;
+    write(condition, std::string(pick(kCompare)) + "(" + a.name + ", " + limit + ")");
+    const std::string other = chance(40) ? number(pick(kNumbers)) : y.name;
+    add(a.dims, "Where(" + condition + ", " + (chance(70) ? x.name + ", " + other : other + ", " + x.name) + ")");
+  }
+
+  void add_movement() {
+    const Item x = any();
+    const std::string& name = x.name;
+    const std::int64_t r = x.dims[0], c = x.dims[1];
+    switch (below(8)) {
+      case 0: add({c, r}, "Transpose(" + name + ") {perm = [1, 0]}"); break;
+      case 1: add({c, r}, "Reshape(" + name + ", " + constant("int64", {2}, list(c, r)) + ")"); break;
+      case 2: add(x.dims, "Reshape(" + name + ", " + constant("int64", {2}, list(r, c)) + ")"); break;
+      case 3: slice(x); break;
+      case 4: {
+        const Item y = like(x);
+        add({r, 2 * c}, "Concat(" + name + ", " + y.name + ") {axis = 1}");
+        break;
+      }
+      case 5: add(x.dims, "Gather(" + name + ", " + constant("int64", {c}, indices(c)) + ") {axis = 1}"); break;
+      case 6: add({2 * r, c}, "Tile(" + name + ", " + constant("int64", {2}, "2, 1") + ")"); break;
+      default: split(x); break;
+    }
+  }
+  static std::string list(std::int64_t a, std::int64_t b) { return std::to_string(a) + ", " + std::to_string(b); }
+  std::string indices(std::int64_t count) {
+    std::string text;
+    for (std::int64_t i = 0; i < count; ++i)
+      text += (i == 0 ? "" : ", ") + std::to_string(below(static_cast<std::uint64_t>(count)));
+    return text;
+  }
+  void slice(const Item& x) {
+    const bool backwards = chance(40);
+    const std::int64_t c = x.dims[1];
+    const std::int64_t first = backwards || c == 1 ? 0 : static_cast<std::int64_t>(below(2));
+    const std::string starts = constant("int64", {1}, backwards ? "-1" : std::to_string(first));
+    const std::string ends = constant("int64", {1}, backwards ? "-1000" : "1000");
+    const std::string axes = constant("int64", {1}, "1"), steps = constant("int64", {1}, backwards ? "-1" : "1");
+    add({x.dims[0], c - first}, "Slice(" + x.name + ", " + starts + ", " + ends + ", " + axes + ", " + steps + ")");
+  }
+  void split(const Item& x) {
+    if (x.dims[1] < 2) return;
+    const std::int64_t left = 1, right = x.dims[1] - 1;
+    const std::string sizes = constant("int64", {2}, list(left, right));
+    const Item a{fresh(), {x.dims[0], left}}, b{fresh(), {x.dims[0], right}};
+    write(a.name + ", " + b.name, "Split(" + x.name + ", " + sizes + ") {axis = 1}");
+    items_.push_back(a);
+    items_.push_back(b);
+  }
+
+  void add_layer() {
+    const Item x = any();
+    const std::string axis = chance(50) ? "0" : "1";
+    switch (below(6)) {
+      case 0: add(x.dims, "Softmax(" + x.name + ") {axis = " + axis + "}"); break;
+      case 1: add(x.dims, "LogSoftmax(" + x.name + ") {axis = " + axis + "}"); break;
+      case 2: add(x.dims, "CumSum(" + x.name + ", " + constant("int64", {}, axis) + ")"); break;
+      case 3: {
+        const Item y = like(x);
+        const std::string turned = fresh();
+        write(turned, "Transpose(" + y.name + ") {perm = [1, 0]}");
+        add({x.dims[0], x.dims[0]}, "MatMul(" + x.name + ", " + turned + ")");
+        break;
+      }
+      case 4: {
+        const std::string low = number("-0.5"), high = number(pick(kNumbers));
+        add(x.dims, "Clip(" + x.name + ", " + low + ", " + high + ")");
+        break;
+      }
+      default: add(x.dims, "LpNormalization(" + x.name + ") {axis = " + axis + "}"); break;
+    }
+  }
+
+  // ---- idioms --------------------------------------------------------------------
+
+  void add_idiom() {
+    const Names& steps = kIdioms[below(kIdioms.size())];
+    const Item x = any();
+    known_ = {{'x', x}, {'y', like(x)}};
+    axis_ = below(2);
+    for (const std::string_view step : steps) add_idiom_step(step);
+  }
+
+  // "s = ReduceSum(e) R", "e = Add(s, #1e-5)".
+  void add_idiom_step(std::string_view step) {
+    const char result = step[0];
+    const std::string_view op = step.substr(4, step.find('(') - 4);
+    const std::string_view inside = step.substr(step.find('(') + 1, step.find(')') - step.find('(') - 1);
+    std::string operands;
+    Dims dims = {1, 1};
+    std::size_t at = 0;
+    Item first;
+    while (at <= inside.size()) {
+      const std::size_t end = std::min(inside.find(", ", at), inside.size());
+      const std::string_view word = inside.substr(at, end - at);
+      at = end + 2;
+      const bool literal = word[0] == '#';
+      const Item item = literal ? Item{number(chance(20) ? pick(kNumbers) : word.substr(1)), {1, 1}} : known(word[0]);
+      if (!fit(dims, item.dims)) return;
+      dims = broadcast(dims, item.dims);
+      if (operands.empty()) first = item;
+      operands += (operands.empty() ? "" : ", ") + item.name;
+    }
+    const std::uint64_t axis = chance(8) ? 1 - axis_ : axis_;
+    if (step.back() == 'R') known_[result] = reduce(op, first, axis);
+    else if (is_comparison(op)) {
+      known_[result] = {fresh(), dims};
+      write(known_[result].name, std::string(op) + "(" + operands + ")");
+    } else {
+      const std::string attributes = step.back() == 'A' ? " {axis = " + std::to_string(axis) + "}" : "";
+      known_[result] = add(dims, std::string(op) + "(" + operands + ")" + attributes);
+    }
+    if (result == 'c' || (result == 'e' && op == "Equal")) conditions_ += known_[result].name + " ";
+  }
+  static bool is_comparison(std::string_view op) { return std::ranges::find(kCompare, op) != kCompare.end(); }
+
+  // What the idiom calls so, or, to see whether a false friend is believed, another value of that shape.
+  Item known(char name) {
+    const auto found = std::ranges::find_if(known_, [&](const auto& entry) { return entry.first == name; });
+    const Item item = found == known_.end() ? any() : found->second;
+    const bool condition = conditions_.find(item.name + " ") != std::string::npos;
+    return condition || !chance(8) ? item : like(item);
+  }
+
+  Rng rng_;
+  std::string_view format_;
+  std::uint64_t rows_ = 1, columns_ = 1;
+  std::vector<Item> items_;
+  std::string body_;
+  std::string conditions_;
+  int count_ = 0;
+  std::map<char, Item> known_;
+  std::uint64_t axis_ = 0;
+};
+
+}  // namespace
+
+RandomModel random_model(std::uint64_t seed) { return GraphGenerator(seed).make(); }
+
+}  // namespace finity
