@@ -71,8 +71,14 @@ bool Judge::inherits_failure(const Node& node) const {
     return body_failed_[value.body.at()] || inherits_failure(owner);
   };
   const auto body_failed = [&](BodyId body) { return static_cast<bool>(body_failed_[body.at()]); };
+  // Whether a body runs at all is said by the first two operands of its owner: a condition, a number of trips.
+  const auto wrongly_run = [&](const Node& inner) {
+    if (inner.body == Graph::kMain) return false;
+    const std::vector<ValueId>& asked = graph_.node(graph_.body(inner.body).owner).inputs;
+    return std::any_of(asked.begin(), asked.begin() + std::min<std::ptrdiff_t>(std::ssize(asked), 2), failed);
+  };
   return std::ranges::any_of(node.inputs, failed) || std::ranges::any_of(node.captures, failed) ||
-         std::ranges::any_of(bodies_of(node.attrs), body_failed);
+         std::ranges::any_of(bodies_of(node.attrs), body_failed) || wrongly_run(node);
 }
 
 bool Judge::hits_unsafe(const Node& node, const Finding& finding) const {

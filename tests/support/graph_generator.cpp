@@ -15,10 +15,11 @@ namespace {
 
 using Names = std::vector<std::string_view>;
 
-const Names kUnary = {
-    "Exp",  "Log",      "Sqrt",  "Abs",       "Neg",      "Relu",        "Sigmoid", "Tanh",           "Softplus",
-    "Erf",  "Sign",     "Floor", "Ceil",      "Round",    "Sin",         "Cos",     "Atan",           "Reciprocal",
-    "Selu", "Identity", "Elu",   "LeakyRelu", "Softsign", "HardSigmoid", "Celu",    "ThresholdedRelu"};
+const Names kUnary = {"Exp",       "Log",      "Sqrt",        "Abs",       "Neg",   "Relu",     "Sigmoid",
+                      "Tanh",      "Softplus", "Erf",         "Sign",      "Floor", "Ceil",     "Round",
+                      "Sin",       "Cos",      "Atan",        "Selu",      "Elu",   "Celu",     "Reciprocal",
+                      "LeakyRelu", "Softsign", "HardSigmoid", "HardSwish", "Mish",  "Identity", "ThresholdedRelu",
+                      "Asinh",     "Sinh",     "Cosh",        "Acos",      "Atanh", "Tan",      "Acosh"};
 const Names kBinary = {"Add", "Sub", "Mul", "Div", "Max", "Min", "Add", "Sub", "Mul", "Div", "Pow", "Mean"};
 const Names kReduce = {"ReduceMax", "ReduceMin",  "ReduceSum",       "ReduceMean",      "ReduceL1",
                        "ReduceL2",  "ReduceProd", "ReduceLogSumExp", "ReduceSumSquare", "ReduceLogSum"};
@@ -206,7 +207,9 @@ class GraphGenerator {
     const Item x = any();
     const std::string& name = x.name;
     const std::int64_t r = x.dims[0], c = x.dims[1];
-    switch (below(8)) {
+    switch (below(10)) {
+      case 8: add({r, c + 1}, "Pad(" + name + ", " + constant("int64", {4}, "0, 0, 0, 1") + ")"); break;
+      case 9: add(x.dims, "Trilu(" + name + ") {upper = " + (chance(50) ? "0" : "1") + "}"); break;
       case 0: add({c, r}, "Transpose(" + name + ") {perm = [1, 0]}"); break;
       case 1: add({c, r}, "Reshape(" + name + ", " + constant("int64", {2}, list(c, r)) + ")"); break;
       case 2: add(x.dims, "Reshape(" + name + ", " + constant("int64", {2}, list(r, c)) + ")"); break;
@@ -250,7 +253,18 @@ class GraphGenerator {
   void add_layer() {
     const Item x = any();
     const std::string axis = chance(50) ? "0" : "1";
-    switch (below(6)) {
+    switch (below(13)) {
+      case 6: normalize(x); break;
+      case 7: narrow(x); break;
+      case 8: add({x.dims[0], 1}, "ReduceMax:13(" + guarded(x) + ") {axes = [1]}"); break;
+      case 9: branch(x); break;
+      case 10: loop(x); break;
+      case 11: one_hot(x); break;
+      case 12: {
+        const Item y = like(x);
+        add(x.dims, "Mod(" + x.name + ", " + y.name + ") {fmod = 1}");
+        break;
+      }
       case 0: add(x.dims, "Softmax(" + x.name + ") {axis = " + axis + "}"); break;
       case 1: add(x.dims, "LogSoftmax(" + x.name + ") {axis = " + axis + "}"); break;
       case 2: add(x.dims, "CumSum(" + x.name + ", " + constant("int64", {}, axis) + ")"); break;
@@ -268,6 +282,52 @@ class GraphGenerator {
       }
       default: add(x.dims, "LpNormalization(" + x.name + ") {axis = " + axis + "}"); break;
     }
+  }
+
+  void normalize(const Item& x) {
+    const std::string scale = row_of_numbers(x.dims[1]);
+    if (chance(50)) add(x.dims, "LayerNormalization(" + x.name + ", " + scale + ") {axis = -1}");
+    else add(x.dims, "Gelu:20(" + x.name + ")");
+  }
+  // To another format and back.
+  void narrow(const Item& x) {
+    const std::string there = fresh();
+    write(there, "Cast(" + x.name + ") {to = " + std::string(chance(50) ? "10" : "16") + "}");
+    const std::string like_it = constant(format_, {}, "0");
+    add(x.dims, "CastLike(" + there + ", " + like_it + ")");
+  }
+  // Masked where not positive.
+  std::string guarded(const Item& x) {
+    const std::string condition = fresh(), masked = fresh(), zero = number("0"), low = number("-100");
+    write(condition, "Greater(" + x.name + ", " + zero + ")");
+    write(masked, "Where(" + condition + ", " + x.name + ", " + low + ")");
+    return masked;
+  }
+  void branch(const Item& x) {
+    const std::string most = fresh(), condition = fresh(), limit = number(pick(kNumbers));
+    write(most, "ReduceMax:13(" + x.name + ") {keepdims = 0}");
+    write(condition, std::string(pick(kCompare)) + "(" + most + ", " + limit + ")");
+    const auto side = [&](const std::string& name) {
+      return "graph () -> (" + name + ") { " + name + " = " + std::string(pick(kUnary)) + "(" + like(x).name + ") }";
+    };
+    const std::string yes = side(fresh()), no = side(fresh());
+    add(x.dims, "If(" + condition + ") {then_branch = " + yes + ", else_branch = " + no + "}");
+  }
+  void loop(const Item& x) {
+    const std::string trips = constant("int64", {}, std::to_string(below(4)));
+    const std::string go = fresh(), on = fresh(), now = fresh(), next = fresh(), step = fresh();
+    const std::string first =
+        "(" + step + ": int64[], " + go + ": bool[], " + now + ": " + std::string(format_) + dims_text(x.dims) + ")";
+    const std::string update = std::string(pick(kBinary)) + "(" + now + ", " + like(x).name + ")";
+    add(x.dims, "Loop(" + trips + ", _, " + x.name + ") {body = graph " + first + " -> (" + on + ", " + next + ") { " +
+                    on + " = Identity(" + go + ")  " + next + " = " + update + " }}");
+  }
+  void one_hot(const Item& x) {
+    const std::string which = fresh(), hot = fresh(), depth = constant("int64", {}, std::to_string(x.dims[1]));
+    write(which, "ArgMax(" + x.name + ") {axis = 1, keepdims = 0}");
+    const std::string values = constant(format_, {2}, "0, 1");
+    write(hot, "OneHot(" + which + ", " + depth + ", " + values + ") {axis = -1}");
+    add(x.dims, "Mul(" + x.name + ", " + hot + ")");
   }
 
   // ---- idioms --------------------------------------------------------------------
