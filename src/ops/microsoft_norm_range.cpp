@@ -12,7 +12,8 @@ namespace {
 
 DType wide_type(DType dtype) { return dtype == DType::float64 ? DType::float64 : DType::float32; }
 
-// Sums of operands, as kernels hold them before they normalise: in the wide type, or rounded to the narrow one.
+// Sums of operands, as kernels hold them before they normalise: in the wide type, or rounded to the narrow one,
+// whatever is asked of accumulations.
 class AddedOperands {
  public:
   AddedOperands(RangeCall& call, DType dtype, std::vector<DType> formats)
@@ -67,7 +68,7 @@ RowNorm wide_norm(const RangeCall& call, DType dtype, Centre centre) {
 void range_skip_norm(RangeCall& call, Centre centre) {
   const DType dtype = call.in_dtype(0);
   const std::size_t bias = centre == Centre::mean ? 4 : 3;
-  AddedOperands added(call, dtype, call.accumulators(dtype));
+  AddedOperands added(call, dtype, {wide_type(dtype), dtype});
   added.start(call.in(0));
   added.add_operand(call.in(1));
   if (call.has_range(bias)) added.add_operand(call.in(bias));
@@ -102,9 +103,7 @@ void range_embed_layer_norm(RangeCall& call) {
                                    : uniform(call.out_type(0), call.hull(table));
   };
   // Tables of float64 are added in float32, too.
-  std::vector<DType> formats = row_formats(call, dtype, DType::float32);
-  if (dtype == DType::float64) formats.push_back(dtype);
-  AddedOperands added(call, dtype, formats);
+  AddedOperands added(call, dtype, {DType::float32, dtype});
   added.start(rows_of(2));
   added.add_operand(rows_of(3));
   if (call.has_range(1) && call.has_range(4)) added.add_operand(rows_of(4));
@@ -183,7 +182,7 @@ void range_image_group_norm(RangeCall& call) { call.out(0, image_group_norm(call
 
 void range_skip_group_norm(RangeCall& call) {
   const DType dtype = call.in_dtype(0);
-  AddedOperands added(call, dtype, call.accumulators(dtype));
+  AddedOperands added(call, dtype, {wide_type(dtype), dtype});
   added.start(call.in(0));
   // skip may be [N, C], which is no broadcast of images, and bias is per channel: their hulls are what counts.
   for (const std::size_t input : {3, 4}) {

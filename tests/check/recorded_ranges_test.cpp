@@ -10,13 +10,16 @@
 #include <sstream>
 
 #include "check/analyze.h"
+#include "check/convert.h"
 #include "check/verify.h"
 #include "formats/text/cases.h"
+#include "formats/text/text.h"
 #include "support/around.h"
 #include "support/check_case.h"
 #include "support/check_model.h"
 #include "support/recorded.h"
 #include "support/support.h"
+#include "tensor/convert.h"
 
 namespace finity {
 namespace {
@@ -36,58 +39,145 @@ Inputs inputs_of(const OpCase& test) {
 }
 
 // No element may leave its range. Inputs that cannot be drawn say nothing.
-void expect_sound(const OpCase& test, const Types& types, const Premises& given, const Analysis& analysis) {
+void expect_sound(const Graph& graph, const Types& types, const Premises& given, const Analysis& analysis) {
   VerifyReport report;
   Rng rng(1);
   try {
     for (int number = 0; number < kRuns; ++number) {
-      verify_run(test.graph, analysis, draw_inside(test.graph, types, given, rng, number),
-                 static_cast<std::uint64_t>(number), report);
+      verify_run(graph, analysis, draw_inside(graph, types, given, rng, number), static_cast<std::uint64_t>(number),
+                 report);
     }
   } catch (const Error& error) {
     const bool escaped = std::string_view(error.what()).starts_with("verification failed: node");
-    if (escaped) ADD_FAILURE() << test.name << ": " << error.what();
+    if (escaped) ADD_FAILURE() << error.what() << "\n" << print_graph(graph);
   }
 }
 
-// A loop that waits for a number to grow does not end when it is infinite; scales of Resize are sizes.
-bool may_run_long(const Graph& graph) {
-  return std::ranges::any_of(graph.nodes(),
-                             [](const Node& node) { return node.op_type == "Loop" || node.op_type == "Resize"; });
+// What is known of the operands' shapes.
+enum class Known : std::uint8_t { all, ranks, nothing };
+
+// A loop that waits for a number to grow does not end when it is infinite; scales of Resize and integers are sizes;
+// bodies declare shapes of their own.
+bool needs_ordinary_inputs(const Graph& graph, Known known) {
+  const auto says_how = [&](ValueId id) { return known != Known::all && !is_float(graph.value(id).type.dtype); };
+  return graph.bodies().size() > 1 || std::ranges::any_of(graph.main().inputs, says_how) ||
+         std::ranges::any_of(graph.nodes(), [](const Node& node) { return node.op_type == "Resize"; });
 }
 
-// The outputs and what is possible when NaN or infinities come in too.
-std::string in_short(const Graph& graph, const Analysis& analysis) {
+// ---- variants --------------------------------------------------------------------
+
+struct Variant {
+  const char* name;
+  Besides besides = {};
+  Known known = Known::all;
+  DType as = DType::undefined;
+  bool same = false;  // sums in the format itself, subnormal numbers flushed
+};
+
+constexpr Variant kVariants[] = {
+    {.name = "with +Inf", .besides = {.pinf = true}},
+    {.name = "with -Inf", .besides = {.ninf = true}},
+    {.name = "with NaN", .besides = {.nan = true}},
+    {.name = "wide", .besides = {.spread = Spread::wide}},
+    {.name = "huge", .besides = {.spread = Spread::huge}},
+    {.name = "positive", .besides = {.spread = Spread::positive}},
+    {.name = "negative", .besides = {.spread = Spread::negative}},
+    {.name = "apart", .besides = {.spread = Spread::apart}},
+    {.name = "sizes unknown", .known = Known::ranks},
+    {.name = "ranks unknown", .known = Known::nothing},
+    {.name = "wide, sizes unknown", .besides = {.spread = Spread::wide}, .known = Known::ranks},
+    {.name = "float16", .as = DType::float16},
+    {.name = "float16, same", .as = DType::float16, .same = true},
+    {.name = "bfloat16, huge", .besides = {.spread = Spread::huge}, .as = DType::bfloat16},
+};
+
+// The same graph whose inputs have unknown sizes, or no known rank.
+Graph forgetful(const Graph& graph, Known known) {
+  const std::string text = print_graph(graph, {.max_elements = -1});
+  const std::size_t begin = text.find("graph "), end = text.find(" {\n", begin);
+  static const std::regex kSizes(R"(\[[0-9, ]+\])"), kSize("[0-9]+");
+  const std::string header = text.substr(begin, end - begin);
+  std::string changed;
+  auto at = header.cbegin();
+  for (std::sregex_iterator it(header.begin(), header.end(), kSizes); it != std::sregex_iterator(); ++it) {
+    changed.append(at, (*it)[0].first);
+    changed += known == Known::nothing ? "[...]" : std::regex_replace(it->str(), kSize, "?");
+    at = (*it)[0].second;
+  }
+  changed.append(at, header.cend());
+  return parse_graph(text.substr(0, begin) + changed + text.substr(end), "case");
+}
+
+// Inputs of the graph's own dtypes.
+Inputs fitting(const Graph& graph, Inputs inputs) {
+  for (const ValueId id : graph.main().inputs) {
+    const auto found = inputs.find(graph.value(id).name);
+    const Tensor* tensor = found == inputs.end() ? nullptr : found->second.tensor();
+    const DType dtype = graph.value(id).type.dtype;
+    if (tensor == nullptr || tensor->dtype() == dtype || dtype == DType::undefined) continue;
+    found->second = from_elements<double>(dtype, tensor->dims(), elements<double>(*tensor));
+  }
+  return inputs;
+}
+
+// Integers stay: they say how.
+Premises without_shapes(const Graph& graph, const Types& types, Premises given) {
+  for (const ValueId id : graph.main().inputs) {
+    std::shared_ptr<AbsTensor>& range = given.of[id.at()];
+    if (range != nullptr && is_float(types[id].dtype))
+      range = std::make_shared<AbsTensor>(uniform(types[id], range->hull()));
+  }
+  return given;
+}
+
+struct Analyzed {
+  Graph graph = {};
+  Analysis analysis = {};
+};
+
+Analyzed analyzed(const OpCase& test, const Variant& variant, RangeSettings settings) {
+  Analyzed result{.graph = variant.known == Known::all ? test.graph : forgetful(test.graph, variant.known)};
+  Types types = infer_types(result.graph);
+  if (variant.as != DType::undefined) {
+    result.graph = convert_floats(result.graph, types, variant.as).graph;
+    types = infer_types(result.graph);
+  }
+  if (variant.same) {
+    settings.accumulate = variant.as;
+    settings.flush_subnormals = true;
+  }
+  const Inputs inputs = fitting(result.graph, inputs_of(test));
+  Premises given = premises_around(result.graph, types, inputs, settings.max_cells, variant.besides);
+  if (variant.known != Known::all) given = without_shapes(result.graph, types, std::move(given));
+  result.analysis = analyze(result.graph, types, given, {.ranges = settings});
+  const bool ordinary = !variant.besides.odd() && variant.known == Known::all;
+  if (ordinary || !needs_ordinary_inputs(result.graph, variant.known))
+    expect_sound(result.graph, types, given, result.analysis);
+  return result;
+}
+
+// The outputs and what is possible.
+std::string in_short(const Analyzed& result) {
   std::string text;
-  for (const ValueId id : graph.main().outputs) text += " " + shown(analysis.ranges[id.at()].hull());
-  for (const Finding& finding : analysis.findings) {
+  for (const ValueId id : result.graph.main().outputs) text += " " + shown(result.analysis.ranges[id.at()].hull());
+  for (const Finding& finding : result.analysis.findings) {
     if (finding.verdict != Verdict::proved) text += " " + std::string(finding.rule);
   }
   return text + "\n";
 }
 
-constexpr std::pair<const char*, Besides> kOthers[] = {
-    {"with +Inf", {.pinf = true}},
-    {"with -Inf", {.ninf = true}},
-    {"with NaN", {.nan = true}},
-    {"wide", {.spread = Spread::wide}},
-    {"huge", {.spread = Spread::huge}},
-    {"positive", {.spread = Spread::positive}},
-    {"negative", {.spread = Spread::negative}},
-    {"apart", {.spread = Spread::apart}},
-};
-
+// Variants that change nothing are left out.
 std::string ranges_of(const OpCase& test, const RangeSettings& settings) {
-  const Types types = infer_types(test.graph);
-  const auto analyzed = [&](const Besides& besides) {
-    const Premises given = premises_around(test.graph, types, inputs_of(test), settings.max_cells, besides);
-    Analysis analysis = analyze(test.graph, types, given, {.ranges = settings});
-    if (!besides.odd() || !may_run_long(test.graph)) expect_sound(test, types, given, analysis);
-    return analysis;
-  };
-  std::string text = shown(test.graph, analyzed({}));
-  for (const auto& [name, besides] : kOthers) {
-    text += "  " + std::string(name) + in_short(test.graph, analyzed(besides));
+  const Analyzed plain = analyzed(test, {.name = ""}, settings);
+  std::string text = shown(plain.graph, plain.analysis);
+  const std::string usual = in_short(plain);
+  for (const Variant& variant : kVariants) {
+    std::string line = " cannot be typed\n";
+    try {
+      line = in_short(analyzed(test, variant, settings));
+    } catch (const Error&) {
+    }
+    if (line != usual) text += "  " + std::string(variant.name) + line;
   }
   return text;
 }
