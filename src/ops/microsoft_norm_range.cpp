@@ -102,8 +102,10 @@ void range_embed_layer_norm(RangeCall& call) {
     return call.out_type(0).ranked ? uniform(dtype, sizes, call.hull(table))
                                    : uniform(call.out_type(0), call.hull(table));
   };
-  // Tables of float64 are added in float32, too.
   AddedOperands added(call, dtype, {DType::float32, dtype});
+  // Tables of float64 are added in float32, too.
+  std::vector<DType> formats = row_formats(call, dtype, DType::float32);
+  if (dtype == DType::float64) formats.push_back(dtype);
   added.start(rows_of(2));
   added.add_operand(rows_of(3));
   if (call.has_range(1) && call.has_range(4)) added.add_operand(rows_of(4));
