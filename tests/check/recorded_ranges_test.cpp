@@ -56,12 +56,13 @@ void expect_sound(const Graph& graph, const Types& types, const Premises& given,
 // What is known of the operands' shapes.
 enum class Known : std::uint8_t { all, ranks, nothing };
 
-// A loop that waits for a number to grow does not end when it is infinite; scales of Resize and integers are sizes;
-// bodies declare shapes of their own.
+// A loop that waits for a number to grow does not end when it is infinite; scales of Resize and Tile and integers are
+// sizes; bodies declare shapes of their own.
 bool needs_ordinary_inputs(const Graph& graph, Known known) {
   const auto says_how = [&](ValueId id) { return known != Known::all && !is_float(graph.value(id).type.dtype); };
   return graph.bodies().size() > 1 || std::ranges::any_of(graph.main().inputs, says_how) ||
-         std::ranges::any_of(graph.nodes(), [](const Node& node) { return node.op_type == "Resize"; });
+         std::ranges::any_of(graph.nodes(),
+                             [](const Node& node) { return node.op_type == "Resize" || node.op_type == "Tile"; });
 }
 
 // ---- variants --------------------------------------------------------------------
