@@ -21,10 +21,11 @@ namespace {
 
 constexpr std::size_t kShownCells = 12;
 
-// Six digits: libraries differ in the last ones.
+// Numbers of float32 and narrower formats in full; of others six digits: libraries differ in the last ones.
 std::string shown(double x) {
+  const bool narrow = std::isfinite(x) && static_cast<double>(static_cast<float>(x)) == x;
   std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.6g", x);
+  std::snprintf(text.data(), text.size(), narrow ? "%.9g" : "%.6g", x);
   return text.data();
 }
 

@@ -9,7 +9,6 @@
 
 namespace finity {
 
-// Six digits: libraries differ in the last ones.
 std::string shown(const Range& range);
 std::string shown(const AbsTensor& x);
 // Every computed value with its facts, then the findings.
