@@ -139,14 +139,17 @@ Range thresholded_relu_of(DType dtype, const Range& x, double alpha) {
 
 namespace {
 
-// scale * (exp(x / width) - 1) for x below zero, the usual formula cancels near zero.
-Range exponential_part(DType dtype, const Range& x, double scale, double width, int ulps) {
-  const double absolute = 4 * unit_roundoff(dtype) * std::abs(scale);
-  const Range a = attribute_range(dtype, scale);
+// scale * (exp(x / width) - 1) for x below zero, the usual formula cancels near zero. The limit on the far side is the
+// scale, or up to `roundings` units more where it is a product.
+Range exponential_part(DType dtype, const Range& x, double scale, double width, int ulps, int roundings = 0) {
+  const double unit = unit_roundoff(dtype);
+  const double absolute = 4 * unit * std::abs(scale);
+  const double most = attribute_range(dtype, scale).magnitude() * (1 + roundings * unit);
+  const double limit = round_to(dtype, most) < most ? next_up(dtype, round_to(dtype, most)) : round_to(dtype, most);
   const auto f = [&](double v) { return std::abs(scale) * std::expm1(v / width); };
   const Range rises =
       rising(dtype, negative_part(dtype, x),
-             {.f = f, .slack = slack_of(ulps, 2, absolute), .floor = width > 0 ? -a.magnitude() : -kInf, .ceiling = 0});
+             {.f = f, .slack = slack_of(ulps, 2, absolute), .floor = width > 0 ? -limit : -kInf, .ceiling = 0});
   return scale < 0 ? negate(dtype, rises) : rises;
 }
 
@@ -179,7 +182,7 @@ Range celu_of(DType dtype, const Range& x, double alpha, int ulps) {
 Range selu_of(DType dtype, const Range& x, double alpha, double gamma, int ulps) {
   if (!std::isfinite(alpha * gamma)) return top(dtype);
   const Range above = multiply(dtype, attribute_range(dtype, gamma), positive_part(x));
-  return join(exponential_part(dtype, x, alpha * gamma, 1, ulps), above);
+  return join(exponential_part(dtype, x, alpha * gamma, 1, ulps, 4), above);
 }
 
 Range hard_sigmoid_of(DType dtype, const Range& x, double alpha, double beta) {
