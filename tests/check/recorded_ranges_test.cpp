@@ -151,6 +151,7 @@ Analyzed analyzed(const OpCase& test, const Variant& variant, RangeSettings sett
   Premises given = premises_around(result.graph, types, inputs, settings.max_cells, variant.besides);
   if (variant.known != Known::all) given = without_shapes(result.graph, types, std::move(given));
   result.analysis = analyze(result.graph, types, given, {.ranges = settings});
+  EXPECT_EQ(end_outside_format(result.graph, result.analysis), "") << print_graph(result.graph);
   const bool ordinary = !variant.besides.odd() && variant.known == Known::all;
   if (ordinary || !needs_ordinary_inputs(result.graph, variant.known))
     expect_sound(result.graph, types, given, result.analysis);

@@ -12,6 +12,7 @@
 
 #include "base/atomic_file.h"
 #include "support/support.h"
+#include "tensor/float_formats.h"
 
 namespace finity {
 
@@ -115,6 +116,18 @@ std::string shown(const Graph& graph, const Analysis& analysis) {
     text += " of " + (result.valid() ? graph.value(result).name : "_") + "\n";
   }
   return text;
+}
+
+std::string end_outside_format(const Graph& graph, const Analysis& analysis) {
+  for (std::size_t i = 0; i < graph.values().size(); ++i) {
+    const AbsTensor& x = analysis.ranges[i];
+    if (!analysis.reached[i] || !is_float(x.dtype)) continue;
+    for (const Range& cell : x.cells) {
+      const bool fits = round_to(x.dtype, cell.lo) == cell.lo && round_to(x.dtype, cell.hi) == cell.hi;
+      if (cell.has_finite() && !fits) return graph.values()[i].name + " " + shown(cell);
+    }
+  }
+  return "";
 }
 
 // ---- the files -------------------------------------------------------------------

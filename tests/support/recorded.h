@@ -14,6 +14,9 @@ std::string shown(const AbsTensor& x);
 // Every computed value with its facts, then the findings.
 std::string shown(const Graph& graph, const Analysis& analysis);
 
+// Ends of ranges are values of their format. The first value of which that is not so, or "".
+std::string end_outside_format(const Graph& graph, const Analysis& analysis);
+
 using Records = std::map<std::string, std::string>;  // title to the lines below it, each indented and ended
 
 // Titles that are not recorded yet are let pass as long as they are few.
