@@ -138,8 +138,9 @@ double underflow_error(const RangeCall& call, DType accumulator, const DotSum& s
   return (sum.factors + 2 * n) * smallest_normal;
 }
 
-// With the error of these bounds' own arithmetic.
+// With the error of these bounds' own arithmetic. One product is rounded correctly, which rounding its bounds covers.
 double relative_error(DType accumulator, double terms) {
+  if (terms <= 1) return 16 * kOwnRoundoff;
   return dot_error(accumulator, terms) + (std::min(terms, kLongestUnknownSum) + 16) * kOwnRoundoff;
 }
 
