@@ -58,8 +58,8 @@ enum class Known : std::uint8_t { all, ranks, nothing };
 
 // A loop that waits for a number to grow does not end when it is infinite; scales of Resize and Tile and integers are
 // sizes; bodies declare shapes of their own.
-bool needs_ordinary_inputs(const Graph& graph, Known known) {
-  const auto says_how = [&](ValueId id) { return known != Known::all && !is_float(graph.value(id).type.dtype); };
+bool needs_ordinary_inputs(const Graph& graph, bool spread) {
+  const auto says_how = [&](ValueId id) { return spread && !is_float(graph.value(id).type.dtype); };
   return graph.bodies().size() > 1 || std::ranges::any_of(graph.main().inputs, says_how) ||
          std::ranges::any_of(graph.nodes(),
                              [](const Node& node) { return node.op_type == "Resize" || node.op_type == "Tile"; });
@@ -84,6 +84,9 @@ constexpr Variant kVariants[] = {
     {.name = "positive", .besides = {.spread = Spread::positive}},
     {.name = "negative", .besides = {.spread = Spread::negative}},
     {.name = "apart", .besides = {.spread = Spread::apart}},
+    {.name = "alternate", .besides = {.spread = Spread::positive, .alternate = true}},
+    {.name = "alternate, negative first", .besides = {.spread = Spread::negative, .alternate = true}},
+    {.name = "integers", .besides = {.integers = true}},
     {.name = "sizes unknown", .known = Known::ranks},
     {.name = "ranks unknown", .known = Known::nothing},
     {.name = "wide, sizes unknown", .besides = {.spread = Spread::wide}, .known = Known::ranks},
@@ -153,7 +156,7 @@ Analyzed analyzed(const OpCase& test, const Variant& variant, RangeSettings sett
   result.analysis = analyze(result.graph, types, given, {.ranges = settings});
   EXPECT_EQ(end_outside_format(result.graph, result.analysis), "") << print_graph(result.graph);
   const bool ordinary = !variant.besides.odd() && variant.known == Known::all;
-  if (ordinary || !needs_ordinary_inputs(result.graph, variant.known))
+  if (ordinary || !needs_ordinary_inputs(result.graph, variant.known != Known::all || variant.besides.integers))
     expect_sound(result.graph, types, given, result.analysis);
   return result;
 }

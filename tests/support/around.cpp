@@ -1,5 +1,6 @@
 #include "support/around.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "tensor/float_formats.h"
@@ -24,12 +25,27 @@ Range spread_around(DType dtype, const Range& cell, Spread spread) {
   return apart;
 }
 
+void spread_integers(AbsTensor& x) {
+  for (Range& cell : x.cells) {
+    cell.lo = std::max(cell.lo - 2, lowest_finite(x.dtype));
+    cell.hi = std::min(cell.hi + 3, max_finite(x.dtype));
+  }
+}
+
+Spread opposite(Spread spread) {
+  if (spread == Spread::positive) return Spread::negative;
+  return spread == Spread::negative ? Spread::positive : spread;
+}
+
 }  // namespace
 
 AbsTensor around(const Tensor& tensor, std::size_t max_cells, const Besides& besides) {
   AbsTensor x = from_tensor(std::make_shared<const Tensor>(tensor), max_cells);
   x.exact = nullptr;
-  if (!is_float(x.dtype)) return x;
+  if (!is_float(x.dtype)) {
+    if (besides.integers && is_int(x.dtype)) spread_integers(x);
+    return x;
+  }
   const FloatFormat& format = float_format(x.dtype);
   for (Range& cell : x.cells) {
     if (cell.has_finite()) {
@@ -46,12 +62,14 @@ AbsTensor around(const Tensor& tensor, std::size_t max_cells, const Besides& bes
 Premises premises_around(const Graph& graph, const Types& types, const Inputs& inputs, std::size_t max_cells,
                          const Besides& besides) {
   Premises given = premises(graph, types, {}, max_cells);
+  Besides now = besides;
   for (const ValueId id : graph.main().inputs) {
     const auto input = inputs.find(graph.value(id).name);
     if (input == inputs.end() || graph.value(id).type.kind != Type::Kind::tensor) continue;
     const Tensor* tensor = input->second.tensor();
     if (tensor == nullptr || tensor->dtype() == DType::string || is_complex(tensor->dtype())) continue;
-    given.of[id.at()] = std::make_shared<AbsTensor>(around(*tensor, max_cells, besides));
+    given.of[id.at()] = std::make_shared<AbsTensor>(around(*tensor, max_cells, now));
+    if (besides.alternate) now.spread = opposite(now.spread);
   }
   return given;
 }

@@ -15,14 +15,16 @@ enum class Spread : std::uint8_t { near, wide, huge, positive, negative, apart }
 // What may come besides the numbers.
 struct Besides {
   Spread spread = Spread::near;
+  bool alternate = false;  // every second operand is negative instead of positive, or the other way round
+  bool integers = false;   // spread like floats
   bool pinf = false;
   bool ninf = false;
   bool nan = false;
 
-  bool odd() const { return spread != Spread::near || pinf || ninf || nan; }
+  bool odd() const { return spread != Spread::near || integers || pinf || ninf || nan; }
 };
 
-// Each float element may be more than it is, as `besides` says; integers stay what they are.
+// Each float element may be more than it is, as `besides` says; integers stay what they are unless it says so.
 AbsTensor around(const Tensor& tensor, std::size_t max_cells, const Besides& besides = {});
 
 // Inputs that are sequences, strings or not given keep the usual guess.
