@@ -8,7 +8,6 @@
 
 #include "graph/builder.h"
 #include "ops/op.h"
-#include "ops/shape_values.h"
 #include "types/check.h"
 
 namespace finity {
@@ -133,7 +132,7 @@ bool Converter::handles_containers(const Node& node) const {
 
 Converter::Plan Converter::unchanged(const Node& node) const {
   Plan plan{.in = {}, .out = {}, .attrs = node.attrs, .body_inputs = {}};
-  const bool any_format = node.op != nullptr && reads_shapes_only(*node.op);
+  const bool any_format = node.op != nullptr && node.op->shape_only;
   for (const ValueId id : node.inputs) {
     plan.in.push_back(id.valid() && !any_format ? own(id) : DType::undefined);
   }
@@ -191,7 +190,7 @@ DType Converter::wanted(const Node& node, std::size_t operand) const {
 
 Converter::Plan Converter::changed(const Node& node) const {
   const bool plain = !touches_floats(node) && bodies_of(node.attrs).empty();
-  if (plain || reads_shapes_only(*node.op)) return unchanged(node);
+  if (plain || node.op->shape_only) return unchanged(node);
   Plan plan{.in = {}, .out = {}, .attrs = changed_attrs(node), .body_inputs = {}};
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     plan.in.push_back(node.inputs[i].valid() ? wanted(node, i) : DType::undefined);

@@ -93,6 +93,14 @@ bool holds_reduced(const Fact& fact, const Tensor& tensor, const Tensor& source)
       return a >= b * (1 - fact.slack) - tiny - 1e-12 * b || b > max_finite(tensor.dtype());
     });
   }
+  if (fact.kind == Kind::norm_at_least || fact.kind == Kind::inverse_norm) {
+    const double scale = fact.kind == Kind::norm_at_least && fact.range.is_point() ? fact.range.lo : 1;
+    const auto longer = [](double norm, double x) { return std::hypot(norm, x); };
+    return compare(reduced(source, fact.axes, 0, longer), [&](double a, double norm) {
+      if (fact.kind == Kind::inverse_norm) return !(std::abs(a) * norm * (1 - 1e-12) > fact.range.hi);
+      return a >= norm * scale * (1 - fact.slack) * (1 - 1e-12) - fact.lost;
+    });
+  }
   if (fact.kind != Kind::mean_of && fact.kind != Kind::sum_of) return true;
   const double divisor = fact.kind == Kind::mean_of ? terms : 1;
   const std::vector<double> sums = reduced(source, fact.axes, 0, add_plain);
@@ -106,6 +114,13 @@ bool holds_reduced(const Fact& fact, const Tensor& tensor, const Tensor& source)
 
 bool holds_in_rows(const Fact& fact, const Tensor& tensor) {
   if (tensor.empty()) return true;
+  if (fact.kind == Kind::row_norm) {
+    const int order = fact.total;
+    // Squares would overflow.
+    const auto add_size = [order](double sum, double x) { return order == 2 ? std::hypot(sum, x) : sum + std::abs(x); };
+    return std::ranges::all_of(reduced(tensor, fact.axes, 0, add_size),
+                               [&](double norm) { return !(norm > fact.range.hi * (1 + 1e-12)); });
+  }
   if (fact.kind == Kind::row_max) {
     return std::ranges::all_of(reduced(tensor, fact.axes, -kInf, larger),
                                [&](double x) { return std::isnan(x) || fact.range.contains(x); });
@@ -126,7 +141,7 @@ bool is_square(DType dtype, double square, double root) {
 }
 
 bool holds(const Fact& fact, const Tensor& tensor, const Tensor* source) {
-  if (fact.kind == Kind::row_max || fact.kind == Kind::row_sum) return holds_in_rows(fact, tensor);
+  if (speaks_of_rows(fact)) return holds_in_rows(fact, tensor);
   if (source == nullptr || !fact.aligned) return true;
   switch (fact.kind) {
     case Kind::at_least: return holds_elementwise(tensor, *source, [](double a, double b) { return a >= b; });
@@ -161,6 +176,9 @@ std::string_view kind_name(Kind kind) {
     case Kind::sum_of: return "the sum of another value";
     case Kind::max_operand: return "a maximum with another value";
     case Kind::square_of: return "the square of another value";
+    case Kind::norm_at_least: return "at least the norm of another value";
+    case Kind::inverse_norm: return "bounded by the inverse of another value's norm";
+    case Kind::row_norm: return "of bounded length in every row";
     case Kind::row_max: return "bounded in every row's maximum";
     case Kind::row_sum: return "bounded in every row's sum";
     default: return "related to another value";

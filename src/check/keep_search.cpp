@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "check/constants.h"
-#include "ops/shape_values.h"
+#include "ops/op.h"
 
 namespace finity {
 
@@ -134,7 +134,7 @@ void KeepSearch::find_candidates() {
   for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
     const Node& node = graph_.nodes()[i];
     const bool touches = std::ranges::any_of(node.inputs, converted) || std::ranges::any_of(node.outputs, converted);
-    const bool shapes_only = node.op != nullptr && reads_shapes_only(*node.op);
+    const bool shapes_only = node.op != nullptr && node.op->shape_only;
     if (!touches || shapes_only || stated_constant(node)) continue;
     NodeId id{static_cast<std::int32_t>(i)};
     ++result_.candidates;

@@ -2,6 +2,11 @@
 
 namespace finity {
 
+bool speaks_of_rows(const Fact& fact) {
+  using Kind = Fact::Kind;
+  return fact.kind == Kind::row_max || fact.kind == Kind::row_sum || fact.kind == Kind::row_norm;
+}
+
 const Fact* find_fact(const Facts& facts, Fact::Kind kind, ValueId source) {
   if (!source.valid()) return nullptr;
   for (const Fact& fact : facts) {

@@ -32,6 +32,10 @@ struct Fact {
                            // (an invalid source: the number zero)
     one_of_max,            // source is an elementwise max of several operands; where operand number k of
                            // `axes` (a bit set of operand numbers) is that max, this lies in `range`
+    norm_at_least,         // this >= (Euclidean norm of source over `axes`) * (1 - slack) - lost, times the number in
+                           // `range` if there is one
+    inverse_norm,          // |this| * (Euclidean norm of source over `axes`) <= range.hi
+    row_norm,              // in every row along `axes`, the norm of order `total` (1 or 2) is at most range.hi
   };
   Kind kind = Kind::max_of;
   ValueId source = {};
@@ -39,13 +43,15 @@ struct Fact {
   // The reduced axes are still there with size 1 (or `this` broadcasts right without them).
   bool aligned = true;
   double slack = 0;  // relative
-  double lost = 0;   // absolute, of at_least_abs: squares of small numbers vanish
+  double lost = 0;   // absolute, of at_least_abs and norm_at_least: squares of small numbers vanish
   Range range = {};
   int total = 0;  // one_of_max: number of operands of the max
 };
 
 using Facts = std::vector<Fact>;
 
+// Speaks of this tensor alone, row by row along `axes`.
+bool speaks_of_rows(const Fact& fact);
 const Fact* find_fact(const Facts& facts, Fact::Kind kind, ValueId source);
 const Fact* find_fact(const Facts& facts, Fact::Kind kind);
 

@@ -17,8 +17,6 @@ bool same_fact(const Fact& a, const Fact& b) {
          a.total == b.total;
 }
 
-bool speaks_of_rows(const Fact& fact) { return fact.kind == Fact::Kind::row_max || fact.kind == Fact::Kind::row_sum; }
-
 // Both with the rank and the sizes that hold for both; an axis of unequal sizes is not cut.
 void agree_on_sizes(AbsTensor& a, AbsTensor& b) {
   if (!a.ranked || !b.ranked || a.rank() != b.rank()) {

@@ -43,13 +43,12 @@ std::uint32_t bits_of(std::span<const std::size_t> axes) {
   return bits;
 }
 
-bool speaks_of_rows(const Fact& fact) { return fact.kind == Fact::Kind::row_max || fact.kind == Fact::Kind::row_sum; }
-
 // Comparisons with another value that stay right when leading axes of size 1 come or go.
 bool compares(const Fact& fact) {
   using Kind = Fact::Kind;
   return fact.kind == Kind::max_of || fact.kind == Kind::at_least || fact.kind == Kind::at_most ||
-         fact.kind == Kind::at_least_abs || fact.kind == Kind::at_most_inverse;
+         fact.kind == Kind::at_least_abs || fact.kind == Kind::at_most_inverse || fact.kind == Kind::norm_at_least ||
+         fact.kind == Kind::inverse_norm;
 }
 
 // Facts whose `axes` are reduced axes of the source.
@@ -110,6 +109,19 @@ std::vector<Form> moved_forms(const AbsTensor& x, const std::string& step, Symbo
   return forms;
 }
 
+Facts transposed_rows(const AbsTensor& x, std::span<const std::size_t> perm) {
+  Facts result;
+  if (perm.size() > 32) return result;
+  for (Fact fact : x.facts) {
+    if (!speaks_of_rows(fact)) continue;
+    std::uint32_t bits = 0;
+    for (std::size_t i = 0; i < perm.size(); ++i) bits |= (fact.axes >> perm[i] & 1U) << i;
+    fact.axes = bits;
+    result.push_back(fact);
+  }
+  return result;
+}
+
 }  // namespace
 
 AbsTensor transposed(const AbsTensor& x, std::span<const std::size_t> perm, Symbols& symbols) {
@@ -125,11 +137,13 @@ AbsTensor transposed(const AbsTensor& x, std::span<const std::size_t> perm, Symb
     target[perm[i]] = sizes[i] == 1 ? -1 : static_cast<std::int64_t>(i);
   }
   std::vector<std::size_t> from(x.rank());
-  return picked(x, std::move(sizes), std::move(cuts), axes_step(target, x.rank()), symbols,
-                [&](const std::vector<std::size_t>& place) {
-                  for (std::size_t i = 0; i < perm.size(); ++i) from[perm[i]] = place[i];
-                  return cell_at(x, from);
-                });
+  AbsTensor result = picked(x, std::move(sizes), std::move(cuts), axes_step(target, x.rank()), symbols,
+                            [&](const std::vector<std::size_t>& place) {
+                              for (std::size_t i = 0; i < perm.size(); ++i) from[perm[i]] = place[i];
+                              return cell_at(x, from);
+                            });
+  result.facts = transposed_rows(x, perm);
+  return result;
 }
 
 AbsTensor sliced(const AbsTensor& x, std::size_t axis, std::int64_t start, std::int64_t length, Symbols& symbols) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "ops/norm_facts.h"
 #include "ops/range_rules.h"
 #include "ops/relations.h"
 
@@ -54,7 +55,8 @@ void carry_lower_facts(const RangeCall& call, const AbsTensor& x, const AbsTenso
       weaker.kind = Kind::at_least;
       result.facts.push_back(weaker);
     }
-    if (fact.kind == Kind::at_least || fact.kind == Kind::at_least_abs) result.facts.push_back(fact);
+    if (fact.kind == Kind::at_least || fact.kind == Kind::at_least_abs || fact.kind == Kind::norm_at_least)
+      result.facts.push_back(fact);
     if (fact.kind == Kind::mean_square_of && fact.slack >= 1 && fact.slack < 1e9 && y.hull().lo > 0) {
       // `slack` was the number of elements.
       Fact raised = fact;
@@ -252,6 +254,14 @@ void carry_scaled_rows(const RangeCall& call, const AbsTensor& x, double factor,
   }
 }
 
+// Lengths of rows, where shapes stay.
+void carry_norms(const RangeCall& call, const AbsTensor& a, const AbsTensor& b, AbsTensor& result) {
+  if (!is_float(result.dtype)) return;
+  if (keeps_shape(call, a)) add_scaled_norm(a, b, result);
+  if (keeps_shape(call, b)) add_scaled_norm(b, a, result);
+  if (keeps_shape(call, a) && keeps_shape(call, b)) add_product_norm(a, b, result);
+}
+
 }  // namespace
 
 void range_multiply(RangeCall& call) {
@@ -268,6 +278,7 @@ void range_multiply(RangeCall& call) {
   else if (is_share(second, first)) call.out(0, share_of(call, second, first));
   use_inverse(call, a, b);
   use_inverse(call, b, a);
+  carry_norms(call, a, b, call.outs()[0]);
   const std::optional<double> left = constant_of(a);
   const std::optional<double> right = constant_of(b);
   if (!left && !right) return;
@@ -300,6 +311,7 @@ void range_divide(RangeCall& call) {
     cap_magnitude(result, square_quotient_limit(*squares, dtype));
   }
   inverse_facts(b, a.hull().magnitude(), result);
+  if (keeps_shape(call, a)) add_quotient_norm(a, b, result);
   if (const Fact* sum = related(b, Kind::sum_of, a);
       sum != nullptr && positive && finite && a.hull().lo >= 0 && keeps_shape(call, a)) {
     const double count = a.most_count(sum->axes);

@@ -39,7 +39,7 @@ Facts ordered(const AbsTensor& x, Fact::Kind kind, std::initializer_list<Fact::K
 
 Facts facts_not_below(const AbsTensor& x) {
   using Kind = Fact::Kind;
-  return ordered(x, Kind::at_least, {Kind::at_least, Kind::at_least_abs, Kind::square_sum_of});
+  return ordered(x, Kind::at_least, {Kind::at_least, Kind::at_least_abs, Kind::norm_at_least, Kind::square_sum_of});
 }
 
 Facts facts_not_above(const AbsTensor& x) { return ordered(x, Fact::Kind::at_most, {Fact::Kind::at_most}); }

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "ops/norm_facts.h"
 #include "ops/range_rules.h"
 #include "tensor/convert.h"
 
@@ -80,7 +81,12 @@ void range_matmul(RangeCall& call) {
   const std::optional<Weights> left = right ? std::nullopt : weights_of(call, 0);
   const MatMulOperand a{{&call.in(0), left ? &*left : nullptr, {}}, {}};
   const MatMulOperand b{{&call.in(1), right ? &*right : nullptr, {}}, {}};
-  call.out(0, rounded(call, call.out_type(0), matmul_sums(call, a, b).sums));
+  AbsTensor result = rounded(call, call.out_type(0), matmul_sums(call, a, b).sums);
+  const std::size_t ranks[] = {call.in(0).rank(), call.in(1).rank()};
+  if (ranks[0] > 0 && ranks[1] > 0) {
+    cap_row_products(call, call.in(0), ranks[0] - 1, call.in(1), ranks[1] > 1 ? ranks[1] - 2 : 0, result);
+  }
+  call.out(0, std::move(result));
 }
 
 // ---- Gemm ------------------------------------------------------------------------
@@ -125,7 +131,12 @@ AbsTensor gemm_range(RangeCall& call) {
     product.sums.terms += 2;
   }
   if (call.has_range(2) && !product.added) add_tensor(product.sums, call.in(2), beta);
-  return rounded(call, type, product.sums);
+  AbsTensor result = rounded(call, type, product.sums);
+  if (matrices && alpha == 1 && !call.has_range(2)) {
+    const std::size_t a_axis = call.integer("transA") != 0 ? 0 : 1, b_axis = call.integer("transB") != 0 ? 1 : 0;
+    cap_row_products(call, call.in(0), a_axis, call.in(1), b_axis, result);
+  }
+  return result;
 }
 
 void range_gemm(RangeCall& call) { call.out(0, gemm_range(call)); }

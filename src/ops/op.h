@@ -46,6 +46,7 @@ struct OpDef {
   Hazards hazards = {};
   std::string_view overflow = {};  // rule when the result may be infinite and no operand is (else FN203)
   std::string_view invalid = {};   // rule when the result may be NaN and no operand is (else FN302)
+  bool shape_only = false;         // looks at the shape of its operand, not at its elements
   bool elementwise = false;        // element i of the result depends on elements i of the operands only
   Relation relation = Relation::none;
 };

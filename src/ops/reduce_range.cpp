@@ -13,9 +13,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/norm_facts.h"
 #include "ops/range_rules.h"
 #include "ops/relations.h"
 #include "ops/rules.h"
+#include "tensor/float_formats.h"
 
 namespace finity {
 
@@ -187,6 +189,7 @@ void range_reduce_sum(RangeCall& call) {
   const std::optional<Reduced> reduced = reduced_of(call);
   AbsTensor result = reduce_carried(call, reduced, group_sum);
   FactWriter facts(x, reduced, result);
+  if (is_float(x.dtype) && facts.known()) cap_row_sums(call, x, facts.axes(), result);
   if (is_float(x.dtype) && facts.known() && never_negative(x)) {
     for (Range& cell : result.cells) refine_sum(call, x, facts.axes(), cell);
     facts.add(Fact::Kind::at_least);
@@ -247,6 +250,7 @@ void range_reduce_l2(RangeCall& call) {
     // The sum is at least each square, and that at least x^2 (1 - u) less half the smallest number.
     facts.add(Fact::Kind::at_least_abs, x.identity, 8 * unit_roundoff(x.dtype));
     if (!result.facts.empty()) result.facts.back().lost = std::sqrt(min_subnormal(x.dtype));
+    add_computed_norm(x, facts.axes(), reduced->aligned(), square_sum_slack(call, x, facts.axes()), result);
   }
   call.out(0, std::move(result));
 }
@@ -269,8 +273,11 @@ AbsTensor reduced_max(RangeCall& call, const AbsTensor& x, const Reduced& reduce
   facts.add(Fact::Kind::at_least);
   for (const Fact& fact : x.facts) {
     if (fact.kind != Fact::Kind::row_max || !facts.known() || (fact.axes & ~facts.axes()) != 0) continue;
+    // The largest element is a number of the format: so are the ends of where it lies. NaN is no matter of the fact.
     Range known = fact.range;
-    known.nan = true;  // NaN elements are no matter of the fact
+    known.lo = is_float(dtype) ? round_to(dtype, known.lo) : known.lo;
+    known.hi = is_float(dtype) ? round_to(dtype, known.hi) : known.hi;
+    known.nan = true;
     for (Range& cell : result.cells) cell = meet(cell, known);
   }
   return result;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/norm_facts.h"
 #include "ops/range_rules.h"
 #include "tensor/float_formats.h"
 
@@ -169,14 +170,9 @@ const Fact* related(const AbsTensor& x, Fact::Kind kind, const AbsTensor& source
   return found == x.facts.end() ? nullptr : &*found;
 }
 
-namespace {
-
-// What underflows of a sum of squares, by the number of terms that the fact's slack stands for.
 double lost_squares(const Fact& fact, DType dtype) {
   return (fact.slack / unit_roundoff(dtype) + 2) * min_subnormal(dtype);
 }
-
-}  // namespace
 
 // |x| / (x^2 (1 - s) + c) is largest where both terms are equal.
 double square_quotient_limit(const Fact& squares, DType dtype) {
@@ -205,6 +201,7 @@ void root_facts(const AbsTensor& x, AbsTensor& root) {
     if (mean) norm.range = point((1 - 1e-12) / std::sqrt(static_cast<double>(std::max(fact.total, 1))));
     if (norm.slack < 0.5) root.facts.push_back(norm);
   }
+  add_root_norms(x, root);
 }
 
 double square_error(const RangeCall& call, DType dtype) {
@@ -217,6 +214,13 @@ double quotient_limit(const Fact& norm, DType dtype, double least) {
   return limit * (1 + 4 * unit_roundoff(dtype)) + min_subnormal(dtype);
 }
 
+// Library functions may be a few units off, and a small inverse by some of the smallest numbers.
+double inverse_limit(const Fact& norm, DType dtype, const Range& divisor, double numerator) {
+  const double quotient = quotient_limit(norm, dtype, divisor.lo);
+  const double underflow = 16 * min_subnormal(dtype) * quotient * divisor.hi;
+  return (numerator * quotient + underflow) * (1 + 16 * unit_roundoff(dtype));
+}
+
 void inverse_facts(const AbsTensor& x, double numerator, AbsTensor& inverse) {
   const Range hull = x.hull();
   if (!hull.is_finite() || !(hull.lo > 0)) return;
@@ -225,13 +229,11 @@ void inverse_facts(const AbsTensor& x, double numerator, AbsTensor& inverse) {
     Fact bounded = fact;
     bounded.kind = Fact::Kind::at_most_inverse;
     bounded.slack = 0;
-    // Library functions may be a few units off, and a small inverse by some of the smallest numbers.
-    const double quotient = quotient_limit(fact, x.dtype, hull.lo);
-    const double underflow = 16 * min_subnormal(x.dtype) * quotient * hull.hi;
-    const double limit = (numerator * quotient + underflow) * (1 + 16 * unit_roundoff(x.dtype));
+    const double limit = inverse_limit(fact, x.dtype, hull, numerator);
     bounded.range = {.lo = 0, .hi = limit};
     if (std::isfinite(limit)) inverse.facts.push_back(bounded);
   }
+  add_inverse_norms(x, numerator, inverse);
 }
 
 }  // namespace finity

@@ -31,8 +31,13 @@ void cap_magnitude(AbsTensor& x, double limit);
 void root_facts(const AbsTensor& x, AbsTensor& root);
 // Relative error of a mean of squares besides that of adding up: what Pow and the last roundings may do.
 double square_error(const RangeCall& call, DType dtype);
-// Facts of c / x, |c| at most `numerator`: at_least_abs becomes at_most_inverse.
+// Facts of c / x, |c| at most `numerator`: at_least_abs becomes at_most_inverse, norm_at_least inverse_norm.
 void inverse_facts(const AbsTensor& x, double numerator, AbsTensor& inverse);
+// The largest |this| * |source|, this = a number of at most `numerator` / a divisor with this at_least_abs or
+// norm_at_least fact (then of the norm of the source).
+double inverse_limit(const Fact& norm, DType dtype, const Range& divisor, double numerator);
+// What underflows of a sum of squares, by the number of terms that the fact's slack stands for.
+double lost_squares(const Fact& fact, DType dtype);
 // The smallest number that |source / x| cannot pass, x having this at_least_abs fact and being at least `least` > 0.
 double quotient_limit(const Fact& norm, DType dtype, double least);
 // The same for an x with this square_sum_of fact: source / (source^2 + surplus). Inf: there is no surplus.

@@ -84,9 +84,10 @@ void order_facts(const RangeCall& call, Fact::Kind kind, AbsTensor& result) {
     result.facts.push_back({.kind = kind, .source = operand.identity});
     // A bound that the operand respects holds for the largest of them too.
     for (const Fact& fact : operand.facts) {
-      if (fact.kind == kind || (fact.kind == Fact::Kind::at_least_abs && kind == Fact::Kind::at_least)) {
-        result.facts.push_back(fact);
-      }
+      using Kind = Fact::Kind;
+      const bool norm =
+          fact.kind == Kind::at_least_abs || fact.kind == Kind::norm_at_least || fact.kind == Kind::square_sum_of;
+      if (fact.kind == kind || (norm && kind == Kind::at_least)) result.facts.push_back(fact);
     }
   }
 }

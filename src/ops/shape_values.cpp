@@ -94,8 +94,6 @@ void check_tuples(const Shape& indices, std::size_t rank) {
   }
 }
 
-bool reads_shapes_only(const OpDef& op) { return op.domain.empty() && (op.name == "Shape" || op.name == "Size"); }
-
 Shape unknown_shape(std::size_t rank) { return Shape(rank); }
 
 Shape shape_of(const Tensor& tensor) { return Type::tensor_of(tensor.dtype(), tensor.dims()).shape; }

@@ -49,9 +49,6 @@ void keep_shape_value(InferCall& call);
 // The last axis of `indices` holds tuples, each an index into `rank` axes or the first few of them.
 void check_tuples(const Shape& indices, std::size_t rank);
 
-// The op looks at the shape of its operands and never at their elements, so their format does not matter to it.
-bool reads_shapes_only(const OpDef& op);
-
 Shape unknown_shape(std::size_t rank);
 Shape shape_of(const Tensor& tensor);
 // Where every size is known, as in evaluation.

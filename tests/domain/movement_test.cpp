@@ -387,8 +387,18 @@ TEST(MovedFacts, RowsKeepTheirAxes) {
   const std::vector<std::size_t> front = {0};
   EXPECT_EQ(unsqueezed(x, front, symbols).facts[0].axes, 4U);
   EXPECT_EQ(squeezed(unsqueezed(x, front, symbols), front, symbols).facts[0].axes, 2U);
-  const std::vector<std::size_t> swap = {1, 0};
-  EXPECT_TRUE(transposed(x, swap, symbols).facts.empty());
+}
+
+TEST(MovedFacts, RowsTurnWithTheirAxes) {
+  Symbols symbols;
+  AbsTensor x = uniform(DType::float32, {2, 3, 5}, point(1));
+  x.facts = {{.kind = Fact::Kind::row_norm, .axes = 2, .range = point(1), .total = 2},
+             {.kind = Fact::Kind::at_least, .source = ValueId{7}}};
+  const std::vector<std::size_t> turned = {2, 0, 1};
+  const Facts facts = transposed(x, turned, symbols).facts;
+  ASSERT_EQ(facts.size(), 1U);  // what is compared with another value does not turn with it
+  EXPECT_EQ(facts[0].kind, Fact::Kind::row_norm);
+  EXPECT_EQ(facts[0].axes, 4U);
 }
 
 TEST(MovedFacts, OperandNumbersAreNotAxes) {

@@ -59,6 +59,10 @@ const std::vector<Names> kIdioms = {
     {"e = Equal(x, #0)", "f = Where(e, #1, x)", "q = Reciprocal(f)"},
     {"a = Abs(x)", "c = Less(a, #0.1)", "f = Where(c, #1, x)", "q = Div(y, f)"},
     {"s = ReduceSum(x) R", "q = Div(x, s)", "t = ReduceSum(q) R", "d = Sub(#1, q)", "r = Sqrt(d)"},
+    {"v = Mul(x, x)", "s = ReduceSum(v) R", "e = Max(s, #1e-6)", "r = Sqrt(e)", "i = Reciprocal(r)", "n = Mul(x, i)",
+     "p = Mul(n, y)", "t = ReduceSum(p) R"},
+    {"a = ReduceL2(x) R", "f = Max(a, #1e-6)", "n = Div(x, f)", "b = ReduceL2(y) R", "g = Add(b, #1e-3)",
+     "m = Div(y, g)", "p = Mul(n, m)", "t = ReduceSum(p) R", "o = Sub(#1, t)", "w = Sqrt(o)"},
     {"r = Relu(x)", "n = Neg(x)", "k = Relu(n)", "s = Add(r, k)", "d = Sub(r, k)", "t = Sub(s, x)", "q = Sqrt(t)"},
 };
 
