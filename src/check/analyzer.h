@@ -30,6 +30,7 @@ struct Flags {
 struct Computation {
   const OpDef* op = nullptr;
   std::array<std::int32_t, 4> inputs = {};  // plus one; 0: no such operand
+  std::array<DType, 4> dtypes = {};
   bool operator==(const Computation&) const = default;
 };
 
@@ -75,6 +76,7 @@ class Analyzer {
   void apply_rule(NodeId id, const Node& node, Operands operands);
   void store_outputs(NodeId id, const Node& node, RangeCall& call, const Operands& operands, const Flags& flags);
   ValueId same_computation(const Node& node);
+  bool chosen_by_data(const Node& node, const Type& type) const;
   Taint taint_of(const Node& node) const;
   void set_taint(ValueId out, const Taint& taint);
 

@@ -154,6 +154,7 @@ void Analyzer::store_outputs(NodeId id, const Node& node, RangeCall& call, const
     }
     if (i == 0 && !range.identity.valid()) range.identity = same_computation(node);
     if (range.dtype == DType::undefined) range.dtype = types_[out].dtype;
+    range.may_be_empty |= chosen_by_data(node, types_[out]);
     if (!has_bodies) check_result(id, node, i, range, flags, made_besides(node, operands, i, range, flags));
     const int overflow = taints_[out.at()].overflow;
     store(out, std::move(range));
@@ -161,6 +162,13 @@ void Analyzer::store_outputs(NodeId id, const Node& node, RangeCall& call, const
     set_taint(out, taint);
     if (!call.given()[i]) taints_[out.at()].unmodelled = id;
   }
+}
+
+// From operands that may have no elements comes a result that may have none, unless its shape says otherwise.
+bool Analyzer::chosen_by_data(const Node& node, const Type& type) const {
+  if (node.op->shape_only || (type.is_tensor() && type.dims().has_value())) return false;
+  return std::ranges::any_of(node.inputs,
+                             [&](ValueId input) { return input.valid() && result_.ranges[input.at()].may_be_empty; });
 }
 
 // The value of an earlier elementwise node that computed the same from the same: exporters write x - mean twice.
@@ -172,6 +180,8 @@ ValueId Analyzer::same_computation(const Node& node) {
     const ValueId input = node.inputs[i];
     if (!input.valid() || !result_.ranges[input.at()].identity.valid()) return {};
     key.inputs[i] = result_.ranges[input.at()].identity.index + 1;
+    // A widened value is the same value, but what is computed from it is rounded differently.
+    key.dtypes[i] = types_[input].dtype;
   }
   return computed_.try_emplace(key, node.outputs.front()).first->second;
 }

@@ -42,6 +42,9 @@ struct AbsTensor {
   std::vector<Form> forms = {};                      // one per cell, or empty: each cell is its own symbol
   Sym first_symbol = -1;                             // of the cells' own symbols; set when the value is stored
   Facts facts = {};
+  // An axis of unknown size may have no elements at all: what is left was chosen by data. Otherwise unknown sizes are
+  // taken to be at least 1.
+  bool may_be_empty = false;
   // All elements, where they are known. The cells may be coarser.
   std::shared_ptr<const Tensor> exact = {};
   std::shared_ptr<const RowTable> rows = {};

@@ -109,6 +109,7 @@ AbsTensor join(const AbsTensor& a, const AbsTensor& b, std::size_t max_cells) {
   }
   AbsTensor result = empty_grid(a.dtype, left.sizes, left.cuts);
   result.ranked = left.ranked;
+  result.may_be_empty = a.may_be_empty || b.may_be_empty;
   for (std::size_t i = 0; i < result.cells.size(); ++i) result.cells[i] = join(left.cells[i], right.cells[i]);
   set_forms(result, common_forms(left, right));
   result.facts = common_rows(left.facts, right.facts);
@@ -125,6 +126,7 @@ AbsTensor widen(const AbsTensor& a, const AbsTensor& b) {
   if (left.ranked) right = on_grid(right, left.cuts);
   AbsTensor result = empty_grid(a.dtype, left.sizes, left.cuts);
   result.ranked = left.ranked;
+  result.may_be_empty = a.may_be_empty || b.may_be_empty;
   for (std::size_t i = 0; i < result.cells.size(); ++i) {
     result.cells[i] = widen(left.cells[i], right.cells[i], a.dtype);
   }
@@ -137,7 +139,7 @@ AbsTensor widen(const AbsTensor& a, const AbsTensor& b) {
 }
 
 bool is_subset(const AbsTensor& a, const AbsTensor& b) {
-  if (a.dtype != b.dtype || !sizes_within(a, b)) return false;
+  if (a.dtype != b.dtype || !sizes_within(a, b) || (a.may_be_empty && !b.may_be_empty)) return false;
   if (b.exact && !(a.exact && (a.exact == b.exact || identical(*a.exact, *b.exact)))) return false;
   if (b.rows && a.rows != b.rows) return false;
   for (const Fact& fact : b.facts) {

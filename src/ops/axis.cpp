@@ -173,6 +173,14 @@ void infer_top_k(InferCall& call) {
   call.set_shape(1, std::move(shape));
 }
 
+// The largest element of a row is among its k largest.
+void keep_row_max(RangeCall& call, std::size_t axis) {
+  if (!call.has_output(0)) return;
+  for (const Fact& fact : call.in(0).facts) {
+    if (fact.kind == Fact::Kind::row_max && fact.axes == std::uint32_t{1} << axis) call.outs()[0].facts.push_back(fact);
+  }
+}
+
 // The values are elements of the axis; the single largest one is its maximum.
 void range_top_k(RangeCall& call) {
   const AbsTensor& x = call.in(0);
@@ -191,6 +199,7 @@ void range_top_k(RangeCall& call) {
         {.kind = Fact::Kind::max_of, .source = x.identity, .axes = std::uint32_t{1} << axis, .aligned = true});
   }
   settle(call, 0, std::move(values));
+  if (k >= 1 && call.integer("largest") != 0 && finite && axis < 32) keep_row_max(call, axis);
   if (call.has_output(1)) call.out(1, positions_below(size_along(x, axis)));
 }
 

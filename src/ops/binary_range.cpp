@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 
+#include "ops/fact_rules.h"
 #include "ops/norm_facts.h"
 #include "ops/range_rules.h"
 #include "ops/relations.h"
@@ -34,13 +36,13 @@ std::optional<double> constant_of(const AbsTensor& x) {
 
 // The result has the operand's shape, so facts about rows and elements carry over.
 bool keeps_shape(const RangeCall& call, const AbsTensor& x) {
-  const Type& out = call.out_type(0);
-  const auto same = [&](const Type& type) {
-    return type.ranked && type.shape.size() == out.shape.size() &&
-           std::ranges::equal(type.shape, out.shape, [](const Dim& a, const Dim& b) { return surely_equal(a, b); });
-  };
-  if (!out.ranked || !x.ranked) return false;
-  return (&x == &call.in(0) && same(call.in_type(0))) || (&x == &call.in(1) && same(call.in_type(1)));
+  if (!call.out_type(0).ranked || !x.ranked) return false;
+  return (&x == &call.in(0) && keeps_shape_of(call, 0)) || (&x == &call.in(1) && keeps_shape_of(call, 1));
+}
+
+// Integers that wrap have no order.
+bool may_wrap(DType dtype, double lo, double hi) {
+  return !is_float(dtype) && !(lo >= lowest_finite(dtype) && hi <= max_finite(dtype));
 }
 
 // ---- facts of sums -----------------------------------------------------------
@@ -48,8 +50,10 @@ bool keeps_shape(const RangeCall& call, const AbsTensor& x) {
 // x + y keeps "at least" facts of x when y cannot be negative.
 void carry_lower_facts(const RangeCall& call, const AbsTensor& x, const AbsTensor& y, AbsTensor& result) {
   if (!y.hull().nonnegative() || y.hull().pinf) return;
+  const bool same_shape = keeps_shape(call, x);
   for (const Fact& fact : x.facts) {
     using Kind = Fact::Kind;
+    if (!fact.aligned && !same_shape) continue;  // which axis is missing is no longer known
     if (fact.kind == Kind::max_of) {
       Fact weaker = fact;
       weaker.kind = Kind::at_least;
@@ -57,6 +61,7 @@ void carry_lower_facts(const RangeCall& call, const AbsTensor& x, const AbsTenso
     }
     if (fact.kind == Kind::at_least || fact.kind == Kind::at_least_abs || fact.kind == Kind::norm_at_least)
       result.facts.push_back(fact);
+    if (call.settings().flush_subnormals) continue;  // squares of small numbers may vanish altogether
     if (fact.kind == Kind::mean_square_of && fact.slack >= 1 && fact.slack < 1e9 && y.hull().lo > 0) {
       // `slack` was the number of elements.
       Fact raised = fact;
@@ -89,10 +94,12 @@ void carry_lower_facts(const RangeCall& call, const AbsTensor& x, const AbsTenso
 void carry_row_max(const RangeCall& call, const AbsTensor& x, const AbsTensor& y, bool minus, AbsTensor& result) {
   if (!keeps_shape(call, x)) return;
   const DType dtype = call.out_dtype(0);
+  const Range other = y.hull();
+  // It may be just the largest element that is taken away.
+  if (other.nan || (minus ? other.pinf : other.ninf)) return;
   for (const Fact& fact : x.facts) {
     if (fact.kind != Fact::Kind::row_max) continue;
     Fact moved = fact;
-    const Range other = y.hull();
     moved.range = minus ? subtract(dtype, fact.range, other) : add(dtype, fact.range, other);
     // The row's new largest element may be another one: only the lower end is the old one's.
     moved.range = {.lo = moved.range.lo,
@@ -148,9 +155,9 @@ void use_order(const AbsTensor& a, const AbsTensor& b, AbsTensor& result) {
   if (above || between(a, b)) cap_below(result, 0);
 }
 
-void set_max_facts(const AbsTensor& a, const AbsTensor& b, AbsTensor& result) {
+void set_max_facts(const RangeCall& call, const AbsTensor& a, const AbsTensor& b, AbsTensor& result) {
   const Fact* max = related(b, Fact::Kind::max_of, a);
-  if (max != nullptr && !b.hull().pinf && !b.hull().ninf) {
+  if (max != nullptr && keeps_shape(call, a) && !b.hull().pinf && !b.hull().ninf) {
     result.facts.push_back({.kind = Fact::Kind::row_max, .axes = max->axes, .range = point(0)});
   }
   for (const Fact& fact : b.facts) {
@@ -167,6 +174,8 @@ void set_max_facts(const AbsTensor& a, const AbsTensor& b, AbsTensor& result) {
 
 // E[x^2] - E[x]^2 is not negative in real numbers; in floats it falls below zero by at most the rounding errors.
 void use_variance(const RangeCall& call, const AbsTensor& a, const AbsTensor& b, AbsTensor& result) {
+  if (!is_float(result.dtype) || call.settings().flush_subnormals) return;
+  if (!keeps_shape(call, a) || !keeps_shape(call, b)) return;
   const Fact* mean_square = find_fact(a.facts, Fact::Kind::mean_square_of);
   const Fact* squared = find_fact(b.facts, Fact::Kind::square_of);
   if (mean_square == nullptr || squared == nullptr) return;
@@ -195,6 +204,8 @@ void range_add(RangeCall& call) {
     return range_binary(call, [](const Range& x, const Range& y, DType dtype) { return add(dtype, x, y); });
   }
   AbsTensor result = affine_sum(call, a, b, false);
+  const Range x = a.hull(), y = b.hull();
+  if (may_wrap(result.dtype, x.lo + y.lo, x.hi + y.hi)) return call.out(0, std::move(result));
   use_one_of_max(a, b, call.out_dtype(0), result);
   carry_lower_facts(call, a, b, result);
   carry_lower_facts(call, b, a, result);
@@ -210,8 +221,10 @@ void range_subtract(RangeCall& call) {
     return range_binary(call, [](const Range& x, const Range& y, DType dtype) { return subtract(dtype, x, y); });
   }
   AbsTensor result = affine_sum(call, a, b, true);
+  const Range x = a.hull(), y = b.hull();
+  if (may_wrap(result.dtype, x.lo - y.hi, x.hi - y.lo)) return call.out(0, std::move(result));
   use_order(a, b, result);
-  set_max_facts(a, b, result);
+  set_max_facts(call, a, b, result);
   if (find_fact(result.facts, Fact::Kind::row_max) == nullptr) carry_row_max(call, a, b, true, result);
   use_variance(call, a, b, result);
   call.out(0, std::move(result));
@@ -232,6 +245,10 @@ void range_square(RangeCall& call) {
     fact.total = mean->source.index + 1;
   }
   result.facts.push_back(fact);
+  if (!x.hull().may_be_negative() && is_float(dtype)) {
+    const Facts rows = mapped_facts(x.facts, Monotone::increasing, [&](const Range& r) { return square(dtype, r); });
+    std::ranges::copy_if(rows, std::back_inserter(result.facts), speaks_of_rows);
+  }
   call.out(0, std::move(result));
 }
 
@@ -250,6 +267,22 @@ void carry_scaled_rows(const RangeCall& call, const AbsTensor& x, double factor,
     if (fact.kind != Fact::Kind::row_max) continue;
     Fact moved = fact;
     moved.range = scale(call.out_dtype(0), fact.range, point(factor));
+    result.facts.push_back(moved);
+  }
+}
+
+// One positive number per row keeps the order in it.
+void carry_divided_rows(const RangeCall& call, const AbsTensor& x, const AbsTensor& divisor, AbsTensor& result) {
+  if (constant_of(divisor)) return;  // see carry_scaled_rows
+  const std::size_t more = x.rank() - divisor.rank();
+  for (const Fact& fact : x.facts) {
+    bool constant = fact.kind == Fact::Kind::row_max;
+    for (std::size_t axis = more; axis < x.rank() && axis < 32; ++axis) {
+      if ((fact.axes >> axis & 1U) != 0) constant &= divisor.sizes[axis - more] == 1;
+    }
+    if (!constant || x.rank() > 32) continue;
+    Fact moved = fact;
+    moved.range = divide(call.out_dtype(0), fact.range, divisor.hull());
     result.facts.push_back(moved);
   }
 }
@@ -284,7 +317,7 @@ void range_multiply(RangeCall& call) {
   if (!left && !right) return;
   const AbsTensor& x = right ? a : b;
   const double factor = right ? *right : *left;
-  AbsTensor result = scaled(call, x, factor, call.outs()[0]);
+  AbsTensor result = keeps_shape(call, x) ? scaled(call, x, factor, call.outs()[0]) : call.outs()[0];
   carry_scaled_rows(call, x, factor, multiply, result);
   call.out(0, std::move(result));
 }
@@ -310,7 +343,7 @@ void range_divide(RangeCall& call) {
   if (const Fact* squares = related(b, Kind::square_sum_of, a); squares != nullptr && positive && finite) {
     cap_magnitude(result, square_quotient_limit(*squares, dtype));
   }
-  inverse_facts(b, a.hull().magnitude(), result);
+  inverse_facts(b, a.hull().magnitude(), keeps_shape(call, b), result);
   if (keeps_shape(call, a)) add_quotient_norm(a, b, result);
   if (const Fact* sum = related(b, Kind::sum_of, a);
       sum != nullptr && positive && finite && a.hull().lo >= 0 && keeps_shape(call, a)) {
@@ -323,10 +356,11 @@ void range_divide(RangeCall& call) {
           {.kind = Kind::row_sum, .axes = sum->axes, .range = {.lo = 1 - 2 * slack, .hi = 1 + 2 * slack}});
     }
   }
+  if (positive && keeps_shape(call, a)) carry_divided_rows(call, a, b, result);
   if (const std::optional<double> divisor = constant_of(b); divisor && *divisor != 0) {
     int exponent = 0;
     const bool exact = std::abs(std::frexp(*divisor, &exponent)) == 0.5;
-    if (exact) result = scaled(call, a, 1 / *divisor, result);
+    if (exact && keeps_shape(call, a)) result = scaled(call, a, 1 / *divisor, result);
     carry_scaled_rows(call, a, *divisor, divide, result);
   }
   call.out(0, std::move(result));
@@ -468,7 +502,7 @@ void range_power(RangeCall& call) {
   const PowerDomain domain = power_domain(x, y);
   call.site("FN106", 0, domain.seen, domain.possible);
   const std::optional<double> exponent = constant_of(y);
-  if (exponent == 2.0 && call.out_type(0).ranked && x.ranked && x.sizes == sizes_of(call.out_type(0))) {
+  if (exponent == 2.0 && call.out_type(0).ranked && x.ranked && keeps_shape(call, x)) {
     range_square(call);
     return widen_square(call);
   }
@@ -483,7 +517,7 @@ void range_power(RangeCall& call) {
   if (exponent == -0.5 && call.has_output(0)) {
     AbsTensor root = uniform(dtype, {}, increasing(dtype, x.hull(), std::sqrt, 1));
     root_facts(x, root);
-    inverse_facts(root, 1, call.outs()[0]);
+    inverse_facts(root, 1, keeps_shape(call, x), call.outs()[0]);
   }
 }
 

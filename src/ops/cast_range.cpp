@@ -1,6 +1,7 @@
 // Ranges through Cast. Rounding into a float is monotone, so ends stay ends; integers wrap.
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "ops/cast.h"
 #include "ops/fact_rules.h"
@@ -115,6 +116,19 @@ bool is_exact(const Range& x, DType from, DType to) {
   return whole && x.lo >= std::max(-limit, lowest_finite(to)) && x.hi <= std::min(limit, max_finite(to));
 }
 
+// What was computed in the narrow format was rounded there; these say by how much, or compare stored numbers.
+bool is_free_of_rounding(const Fact& fact) {
+  switch (fact.kind) {
+    case Fact::Kind::square_sum_of:
+    case Fact::Kind::mean_of:
+    case Fact::Kind::square_of:
+    case Fact::Kind::mean_square_of:
+    case Fact::Kind::mean_square_at_least:
+    case Fact::Kind::sum_of: return false;
+    default: return true;
+  }
+}
+
 bool is_number(DType dtype) { return is_float(dtype) || is_int(dtype); }
 
 Facts cast_facts(const AbsTensor& x, DType to, const std::function<Range(const Range&)>& f) {
@@ -161,8 +175,8 @@ void range_cast(RangeCall& call, DType to, const CastOptions& options) {
   result.forms = cast_forms(call, x, result);
   const auto exact = [&](const Range& cell) { return is_exact(cell, from, to); };
   if (is_float(from) && is_float(to) && std::ranges::all_of(x.cells, exact)) {
-    // Widening changes no element: whatever is known of the operand is known of the result.
-    result.facts = x.facts;
+    // Widening changes no element: what compares elements stays true.
+    std::ranges::copy_if(x.facts, std::back_inserter(result.facts), is_free_of_rounding);
     call.same(0, 0);
     if (!call.has_output(0)) return;
     result.identity = call.outs()[0].identity;

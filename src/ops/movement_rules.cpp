@@ -64,6 +64,8 @@ Range size_range(const Dim& dim) {
   return whole_numbers(0, kManyElements);  // that there is an element must be declared
 }
 
+bool comes_from_sizes(const Range& range) { return range.hi >= kManyElements / 4; }
+
 std::int64_t size_along(const AbsTensor& x, std::size_t axis) {
   return x.ranked && axis < x.rank() ? x.sizes[axis] : -1;
 }

@@ -30,6 +30,8 @@ Range positions_below(std::int64_t size);
 Range whole_numbers(double lo, double hi);
 // A size: exact, or 0 up to kManyElements.
 Range size_range(const Dim& dim);
+// Computed from sizes of inputs, which are taken to be at least 1; not from data.
+bool comes_from_sizes(const Range& range);
 // Size of an axis in the operand's range, or -1.
 std::int64_t size_along(const AbsTensor& x, std::size_t axis);
 

@@ -87,11 +87,11 @@ void add_quotient_norm(const AbsTensor& x, const AbsTensor& divisor, AbsTensor& 
   add_row_norm(result, norm->axes, 2, with_rounding(x, norm->axes, quotient_limit(*norm, x.dtype, below.lo)));
 }
 
-void add_inverse_norms(const AbsTensor& x, double numerator, AbsTensor& inverse) {
+void add_inverse_norms(const AbsTensor& x, double numerator, bool same_shape, AbsTensor& inverse) {
   const Range hull = x.hull();
   if (!hull.is_finite() || !(hull.lo > 0)) return;
   for (const Fact& fact : x.facts) {
-    if (fact.kind != Kind::norm_at_least || !(fact.slack < 0.5)) continue;
+    if (fact.kind != Kind::norm_at_least || !(fact.slack < 0.5) || (!fact.aligned && !same_shape)) continue;
     const double limit = inverse_limit(fact, x.dtype, hull, numerator);
     Fact bounded = fact;
     bounded.kind = Kind::inverse_norm;

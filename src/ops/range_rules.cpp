@@ -4,6 +4,29 @@
 
 namespace finity {
 
+namespace {
+
+// Every axis of `other` has size 1, or the size of x's.
+bool broadcasts_into(const Type& other, const Type& x) {
+  if (!other.ranked || !x.ranked || other.shape.size() > x.shape.size()) return false;
+  const std::size_t more = x.shape.size() - other.shape.size();
+  for (std::size_t i = 0; i < other.shape.size(); ++i) {
+    const Dim& own = x.shape[more + i];
+    const bool wide = own.known() && own.size != 1;
+    if (other.shape[i].size != 1 && !wide && !surely_equal(other.shape[i], own)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool keeps_shape_of(const RangeCall& call, std::size_t i) {
+  for (std::size_t other = 0; other < call.input_count(); ++other) {
+    if (other != i && call.has_range(other) && !broadcasts_into(call.in_type(other), call.in_type(i))) return false;
+  }
+  return true;
+}
+
 Dims sizes_of(const Type& type) {
   Dims sizes;
   for (const Dim& dim : type.shape) sizes.push_back(dim.known() ? dim.size : -1);

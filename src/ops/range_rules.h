@@ -40,6 +40,8 @@ void range_same(RangeCall& call);      // output 0 is input 0 (Identity)
 void range_shuffled(RangeCall& call);  // every output element is some element of input 0
 void range_top(RangeCall& call);       // nothing known, deliberately
 void range_bool(RangeCall& call);      // 0 or 1
+// Broadcasting with the other operands leaves the shape of operand i as it is.
+bool keeps_shape_of(const RangeCall& call, std::size_t i);
 // Sizes of an output for AbsTensor, -1 where unknown; empty when unranked (see Type::ranked).
 Dims sizes_of(const Type& type);
 

@@ -126,6 +126,11 @@ class FactWriter {
   bool aligned_ = false;
 };
 
+// Squares of small numbers are off by a small one at most. Where these are flushed nothing is said of them.
+bool keeps_squares(const RangeCall& call, const AbsTensor& x) {
+  return is_float(x.dtype) && !call.settings().flush_subnormals;
+}
+
 // Relative error of a sum of squares, in the coarsest format it may be carried in.
 double square_sum_slack(const RangeCall& call, const AbsTensor& x, std::uint32_t axes) {
   const double carried = (x.most_count(axes) + 2) * unit_roundoff(call.accumulators(x.dtype).front());
@@ -166,6 +171,20 @@ void refine_sum(const RangeCall& call, const AbsTensor& x, std::uint32_t axes, R
   }
 }
 
+// The mean of a row is at least its share of the largest element.
+void raise_mean(const RangeCall& call, const AbsTensor& x, std::uint32_t axes, AbsTensor& result) {
+  const double count = x.most_count(axes);
+  double error = 0;
+  for (const DType carrier : call.accumulators(x.dtype)) error = std::max(error, summation_error(carrier, count + 4));
+  if (!(error < 0.5)) return;
+  for (const Fact& fact : x.facts) {
+    const bool known = fact.kind == Fact::Kind::row_max && (fact.axes & ~axes) == 0 && !fact.range.ninf;
+    if (!known || !fact.range.has_finite()) continue;
+    const Range least = from_bounds(result.dtype, fact.range.lo / count * (1 - 2 * error), 0, 1);
+    if (least.is_finite() && least.lo > 0) cap_below(result, least.lo);
+  }
+}
+
 // Only an axis of size 0 gives nothing to reduce: unknown sizes are taken to be at least 1.
 bool reduces_nothing(const AbsTensor& x, const AxisSet& axes) {
   for (std::size_t axis = 0; axis < axes.size(); ++axis) {
@@ -174,9 +193,34 @@ bool reduces_nothing(const AbsTensor& x, const AxisSet& axes) {
   return false;
 }
 
+// Data decide whether there is anything to reduce.
+bool may_reduce_nothing(const AbsTensor& x, const std::optional<Reduced>& reduced) {
+  if (!x.may_be_empty || !reduced) return x.may_be_empty;
+  for (std::size_t axis = 0; axis < reduced->axes.size(); ++axis) {
+    if (reduced->axes[axis] && x.sizes[axis] < 0) return true;
+  }
+  return false;
+}
+
+// The sum of no elements is 0, their product 1, the logarithm of their sum -Inf.
+void join_with_nothing(const AbsTensor& x, const std::optional<Reduced>& reduced, double nothing, AbsTensor& result) {
+  if (!may_reduce_nothing(x, reduced)) return;
+  for (Range& cell : result.cells) cell = join(cell, point(nothing));
+  result.forms.clear();
+}
+
+// A mean or a largest of nothing.
+void ask_for_elements(RangeCall& call, const AbsTensor& x, const std::optional<Reduced>& reduced) {
+  if (may_reduce_nothing(x, reduced)) call.site("FN306", 0, x.hull(), true);
+}
+
 }  // namespace
 
-AbsTensor reduced_by_op(RangeCall& call, const GroupRange& f) { return reduce(call, reduced_of(call), f); }
+AbsTensor reduced_by_op(RangeCall& call, const GroupRange& f) {
+  const std::optional<Reduced> reduced = reduced_of(call);
+  ask_for_elements(call, call.in(0), reduced);
+  return reduce(call, reduced, f);
+}
 
 void add_reduction_fact(RangeCall& call, AbsTensor& result, Fact::Kind kind) {
   FactWriter(call.in(0), reduced_of(call), result).add(kind);
@@ -194,10 +238,11 @@ void range_reduce_sum(RangeCall& call) {
     for (Range& cell : result.cells) refine_sum(call, x, facts.axes(), cell);
     facts.add(Fact::Kind::at_least);
     facts.add(Fact::Kind::sum_of);
-    for (const ValueId root : facts.square_roots()) {
+    for (const ValueId root : keeps_squares(call, x) ? facts.square_roots() : std::vector<ValueId>{}) {
       facts.add(Fact::Kind::square_sum_of, root, square_sum_slack(call, x, facts.axes()));
     }
   }
+  join_with_nothing(x, reduced, 0, result);
   call.out(0, std::move(result));
 }
 
@@ -210,6 +255,7 @@ AbsTensor reduced_mean(RangeCall& call, const AbsTensor& x, const Reduced& reduc
     return in_all_carriers(call, dtype, [&](DType carrier) { return group_mean(dtype, carrier, group); });
   });
   FactWriter facts(x, reduced, result);
+  if (facts.known() && is_float(dtype) && never_negative(x)) raise_mean(call, x, facts.axes(), result);
   // `slack` holds the number of elements: how far rounding can take the mean.
   const double count = x.most_count(facts.axes());
   facts.add(Fact::Kind::mean_of, x.identity, count);
@@ -219,6 +265,7 @@ AbsTensor reduced_mean(RangeCall& call, const AbsTensor& x, const Reduced& reduc
 
 void range_reduce_mean(RangeCall& call) {
   const std::optional<Reduced> reduced = reduced_of(call);
+  ask_for_elements(call, call.in(0), reduced);
   call.out(0, reduced ? reduced_mean(call, call.in(0), *reduced) : reduce_carried(call, reduced, group_mean));
 }
 
@@ -227,9 +274,10 @@ void range_reduce_sum_square(RangeCall& call) {
   const std::optional<Reduced> reduced = reduced_of(call);
   AbsTensor result = reduce_carried(call, reduced, sum_of_squares);
   FactWriter facts(x, reduced, result);
-  if (is_float(x.dtype) && facts.known()) {
+  if (keeps_squares(call, x) && facts.known()) {
     facts.add(Fact::Kind::square_sum_of, x.identity, square_sum_slack(call, x, facts.axes()));
   }
+  join_with_nothing(x, reduced, 0, result);
   call.out(0, std::move(result));
 }
 
@@ -238,6 +286,7 @@ void range_reduce_l1(RangeCall& call) {
   AbsTensor result = reduce_carried(call, reduced, sum_of_magnitudes);
   // The sum of magnitudes is at least each of them, whatever is rounded.
   if (is_float(call.in(0).dtype)) FactWriter(call.in(0), reduced, result).add(Fact::Kind::at_least_abs);
+  join_with_nothing(call.in(0), reduced, 0, result);
   call.out(0, std::move(result));
 }
 
@@ -246,17 +295,19 @@ void range_reduce_l2(RangeCall& call) {
   const std::optional<Reduced> reduced = reduced_of(call);
   AbsTensor result = reduce_carried(call, reduced, root_of_squares);
   FactWriter facts(x, reduced, result);
-  if (is_float(x.dtype) && facts.known()) {
+  if (keeps_squares(call, x) && facts.known()) {
     // The sum is at least each square, and that at least x^2 (1 - u) less half the smallest number.
     facts.add(Fact::Kind::at_least_abs, x.identity, 8 * unit_roundoff(x.dtype));
     if (!result.facts.empty()) result.facts.back().lost = std::sqrt(min_subnormal(x.dtype));
     add_computed_norm(x, facts.axes(), reduced->aligned(), square_sum_slack(call, x, facts.axes()), result);
   }
+  join_with_nothing(x, reduced, 0, result);
   call.out(0, std::move(result));
 }
 
 void range_reduce_max(RangeCall& call) {
   const std::optional<Reduced> reduced = reduced_of(call);
+  ask_for_elements(call, call.in(0), reduced);
   if (reduced) call.out(0, reduced_max(call, call.in(0), *reduced));
   else call.out(0, reduce(call, reduced, group_max));
 }
@@ -289,6 +340,7 @@ void range_reduce_min(RangeCall& call) {
   const std::optional<Reduced> reduced = reduced_of(call);
   const bool nothing = reduced && reduces_nothing(x, reduced->axes);
   if (nothing) call.site("FN306", 0, {}, true, true);
+  else ask_for_elements(call, x, reduced);
   // The smallest is the negated largest of the negated.
   const auto flipped = [](const Range& range) {
     Range result = range;
@@ -390,9 +442,12 @@ Range product_of(DType dtype, DType carrier, const Group& group) {
 }  // namespace
 
 void range_reduce_product(RangeCall& call) {
-  call.out(0, reduce_carried(call, reduced_of(call), [](DType dtype, DType carrier, const Group& group) {
-             return group.surely_empty() ? point(1) : product_of(dtype, carrier, group);
-           }));
+  const std::optional<Reduced> reduced = reduced_of(call);
+  AbsTensor result = reduce_carried(call, reduced, [](DType dtype, DType carrier, const Group& group) {
+    return group.surely_empty() ? point(1) : product_of(dtype, carrier, group);
+  });
+  join_with_nothing(call.in(0), reduced, 1, result);
+  call.out(0, std::move(result));
 }
 
 }  // namespace finity

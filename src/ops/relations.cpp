@@ -221,11 +221,11 @@ double inverse_limit(const Fact& norm, DType dtype, const Range& divisor, double
   return (numerator * quotient + underflow) * (1 + 16 * unit_roundoff(dtype));
 }
 
-void inverse_facts(const AbsTensor& x, double numerator, AbsTensor& inverse) {
+void inverse_facts(const AbsTensor& x, double numerator, bool same_shape, AbsTensor& inverse) {
   const Range hull = x.hull();
   if (!hull.is_finite() || !(hull.lo > 0)) return;
   for (const Fact& fact : x.facts) {
-    if (fact.kind != Fact::Kind::at_least_abs || !(fact.slack < 0.5)) continue;
+    if (fact.kind != Fact::Kind::at_least_abs || !(fact.slack < 0.5) || (!fact.aligned && !same_shape)) continue;
     Fact bounded = fact;
     bounded.kind = Fact::Kind::at_most_inverse;
     bounded.slack = 0;
@@ -233,7 +233,7 @@ void inverse_facts(const AbsTensor& x, double numerator, AbsTensor& inverse) {
     bounded.range = {.lo = 0, .hi = limit};
     if (std::isfinite(limit)) inverse.facts.push_back(bounded);
   }
-  add_inverse_norms(x, numerator, inverse);
+  add_inverse_norms(x, numerator, same_shape, inverse);
 }
 
 }  // namespace finity

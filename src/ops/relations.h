@@ -32,7 +32,8 @@ void root_facts(const AbsTensor& x, AbsTensor& root);
 // Relative error of a mean of squares besides that of adding up: what Pow and the last roundings may do.
 double square_error(const RangeCall& call, DType dtype);
 // Facts of c / x, |c| at most `numerator`: at_least_abs becomes at_most_inverse, norm_at_least inverse_norm.
-void inverse_facts(const AbsTensor& x, double numerator, AbsTensor& inverse);
+// `same_shape`: c was not wider than x.
+void inverse_facts(const AbsTensor& x, double numerator, bool same_shape, AbsTensor& inverse);
 // The largest |this| * |source|, this = a number of at most `numerator` / a divisor with this at_least_abs or
 // norm_at_least fact (then of the norm of the source).
 double inverse_limit(const Fact& norm, DType dtype, const Range& divisor, double numerator);

@@ -58,12 +58,23 @@ void eval_compress(EvalCall& call) {
   else call.out(0, take(in.reshaped({in.size()}), 0, kept));
 }
 
+// Nothing at all may be chosen, unless a flag is known to be set.
+void choose_by_data(RangeCall& call, const Range& flags) {
+  if (call.has_output(0)) call.outs()[0].may_be_empty = flags.may_be_zero();
+}
+
 void range_compress(RangeCall& call) {
   const AbsTensor& x = call.in(0);
-  if (!call.has_attr("axis") || !x.ranked) return call.out(0, x.hull());
+  if (!call.has_attr("axis") || !x.ranked) {
+    call.out(0, x.hull());
+    return choose_by_data(call, call.hull(1));
+  }
   const std::size_t axis = normalize_axis(call.integer("axis"), x.rank());
   const auto flags = call.ints(1);
-  if (!flags || x.sizes[axis] < 0) return settle(call, 0, selected(x, axis, -1, "", call.symbols()));
+  if (!flags || x.sizes[axis] < 0) {
+    settle(call, 0, selected(x, axis, -1, "", call.symbols()));
+    return choose_by_data(call, call.hull(1));
+  }
   std::vector<std::int64_t> kept;
   std::string text;
   for (std::size_t i = 0; i < flags->size(); ++i) {
@@ -110,7 +121,10 @@ void eval_non_zero(EvalCall& call) {
 // Row i holds indices of axis i.
 void range_non_zero(RangeCall& call) {
   const AbsTensor& x = call.in(0);
-  if (!x.ranked || x.rank() == 0) return call.out(0, positions_below(x.ranked ? 1 : -1));
+  if (!x.ranked || x.rank() == 0) {
+    call.out(0, positions_below(x.ranked ? 1 : -1));
+    return choose_by_data(call, x.hull());
+  }
   AbsTensor result = uniform(DType::int64, {static_cast<std::int64_t>(x.rank()), -1}, {});
   if (x.rank() > 1) result.cuts.resize(2);
   result.cells.clear();
@@ -119,6 +133,7 @@ void range_non_zero(RangeCall& call) {
     result.cells.push_back(positions_below(x.sizes[axis]));
   }
   settle(call, 0, std::move(result));
+  choose_by_data(call, x.hull());
 }
 
 // ---- Unique ----------------------------------------------------------------

@@ -16,8 +16,6 @@ Range chosen(const Range& condition, const Range& operand, bool truth) {
   return condition.has_finite() && never ? Range{} : operand;
 }
 
-bool same_shape(const AbsTensor& x, const Type& type) { return type.ranked && x.ranked && x.sizes == sizes_of(type); }
-
 // A mask with a true element in every row takes at least one element of the first operand.
 void carry_mask(const AbsTensor& mask, const AbsTensor& taken, AbsTensor& result) {
   if (!mask.ranked || !result.ranked || mask.rank() > result.rank()) return;
@@ -25,6 +23,7 @@ void carry_mask(const AbsTensor& mask, const AbsTensor& taken, AbsTensor& result
   for (const Fact& fact : mask.facts) {
     if (fact.kind != Fact::Kind::row_max || !(fact.range.lo >= 1)) continue;
     const Range least = taken.hull();
+    if (least.ninf || least.nan) continue;  // then the largest is one that was not taken
     const Range all = result.hull();
     Fact rows{.kind = Fact::Kind::row_max, .axes = fact.axes << shift};
     rows.range = {.lo = least.lo, .hi = all.hi, .nan = all.nan, .pinf = all.pinf, .ninf = least.ninf};
@@ -41,7 +40,7 @@ void range_where(RangeCall& call) {
   const Range decided = condition.hull();
   if (decided.is_point()) {
     const std::size_t taken = decided.lo != 0 ? 1 : 2;
-    if (same_shape(call.in(taken), type)) return call.same(0, taken);
+    if (keeps_shape_of(call, taken)) return call.same(0, taken);
   }
   const AbsTensor yes = call.assuming(1, 0, true);
   const AbsTensor no = call.assuming(2, 0, false);
@@ -83,7 +82,9 @@ void order_facts(const RangeCall& call, Fact::Kind kind, AbsTensor& result) {
     if (!operand.ranked) continue;
     result.facts.push_back({.kind = kind, .source = operand.identity});
     // A bound that the operand respects holds for the largest of them too.
+    const bool same_shape = keeps_shape_of(call, i);
     for (const Fact& fact : operand.facts) {
+      if (!fact.aligned && !same_shape) continue;
       using Kind = Fact::Kind;
       const bool norm =
           fact.kind == Kind::at_least_abs || fact.kind == Kind::norm_at_least || fact.kind == Kind::square_sum_of;
@@ -102,7 +103,7 @@ void positive_form(RangeCall& call, AbsTensor& result) {
   if (call.input_count() != 2 || !call.settings().affine) return;
   for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
     const AbsTensor& x = call.in(i);
-    if (!is_zero(call.in(1 - i)) || x.cells.size() != result.cells.size() || x.sizes != result.sizes) continue;
+    if (!is_zero(call.in(1 - i)) || x.cells.size() != result.cells.size() || !keeps_shape_of(call, i)) continue;
     result.forms.resize(x.cells.size());
     for (std::size_t k = 0; k < x.cells.size(); ++k) {
       const Form own = !x.forms.empty()      ? x.forms[k]

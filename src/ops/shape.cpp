@@ -165,6 +165,8 @@ void range_range(RangeCall& call) {
   result.pinf = result.ninf = result.nan = false;
   result.integer = result.has_finite() && start.integer && delta.integer && slack == 0;
   call.out(0, result);
+  const bool some = (delta.lo > 0 && limit.lo > start.hi) || (delta.hi < 0 && limit.hi < start.lo);
+  if (call.has_output(0)) call.outs()[0].may_be_empty = !some && !comes_from_sizes(limit);
 }
 
 // ---- EyeLike ---------------------------------------------------------------

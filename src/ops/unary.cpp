@@ -209,7 +209,7 @@ void range_sqrt(RangeCall& call) {
 
 void range_reciprocal(RangeCall& call) {
   range_elementwise<reciprocal_of>(call);
-  if (call.has_output(0)) inverse_facts(call.in(0), 1, call.outs()[0]);
+  if (call.has_output(0)) inverse_facts(call.in(0), 1, true, call.outs()[0]);
 }
 
 const OpDef kOps[] = {
