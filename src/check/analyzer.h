@@ -115,6 +115,7 @@ class Analyzer {
   Analysis result_;
   std::vector<Taint> taints_;                                           // by ValueId
   std::unordered_map<ValueId, AbsTensor> joined_;                       // of body values, over all iterations
+  std::vector<bool> modelled_;                                          // by NodeId
   std::unordered_map<Computation, ValueId, ComputationHash> computed_;  // first value of each computation
   // The findings of a node are a chain: the last one by NodeId, the one before by finding.
   std::vector<int> last_site_, site_before_;

@@ -126,7 +126,12 @@ Range Resolver::between(ValueId id, DType dtype, double lo, double hi, const Inp
 Range Resolver::declared_range(ValueId id, DType dtype, const InputContract& wish, const Guess* guess) {
   Range range;
   if (!wish.values.empty()) {
-    for (const double value : wish.values) range = join(range, between(id, dtype, value, value, wish));
+    const bool infinite = is_float(dtype) && float_format(dtype).infinite;
+    for (const double value : wish.values) {
+      range = join(range, std::isinf(value) && infinite ? point(value) : between(id, dtype, value, value, wish));
+    }
+    const auto whole = [](double value) { return std::isinf(value) || value == std::floor(value); };
+    if (range.has_finite()) range.integer = std::ranges::all_of(wish.values, whole);
   } else if (wish.lo) {
     range = between(id, dtype, *wish.lo, *wish.hi, wish);
   } else if (wish.one_true_axis) {

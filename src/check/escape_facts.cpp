@@ -121,6 +121,10 @@ bool holds_in_rows(const Fact& fact, const Tensor& tensor) {
     return std::ranges::all_of(reduced(tensor, fact.axes, 0, add_size),
                                [&](double norm) { return !(norm > fact.range.hi * (1 + 1e-12)); });
   }
+  if (fact.kind == Kind::row_min) {
+    return std::ranges::all_of(reduced(tensor, fact.axes, kInf, [](double a, double b) { return std::min(a, b); }),
+                               [&](double x) { return std::isnan(x) || fact.range.contains(x); });
+  }
   if (fact.kind == Kind::row_max) {
     return std::ranges::all_of(reduced(tensor, fact.axes, -kInf, larger),
                                [&](double x) { return std::isnan(x) || fact.range.contains(x); });
@@ -180,6 +184,7 @@ std::string_view kind_name(Kind kind) {
     case Kind::norm_at_least: return "at least the norm of another value";
     case Kind::inverse_norm: return "bounded by the inverse of another value's norm";
     case Kind::row_norm: return "of bounded length in every row";
+    case Kind::row_min: return "bounded in every row's minimum";
     case Kind::row_max: return "bounded in every row's maximum";
     case Kind::row_sum: return "bounded in every row's sum";
     default: return "related to another value";

@@ -37,7 +37,10 @@ void Analyzer::evaluate(NodeId id, const Node& node) {
     if (node.op->range == nullptr) return give_up(id, "there is no range rule for the op", "FN902");
     apply_rule(id, node, std::move(operands));
   }
-  if (probing_ == 0) ++result_.modelled_nodes;
+  // Nodes under a guard and in loops are looked at again.
+  if (probing_ != 0 || modelled_[id.at()]) return;
+  modelled_[id.at()] = true;
+  ++result_.modelled_nodes;
 }
 
 // Shapes and what is computed from them are known from type inference.

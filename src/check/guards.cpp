@@ -112,7 +112,12 @@ void Analyzer::collect_restrictions(ValueId condition, bool truth, Restrictions&
   if (node.op == nullptr) return;
   const Relation relation = node.op->relation;
   switch (relation) {
-    case Relation::none: return;
+    case Relation::none:
+      // Exporters cast conditions to what they are already.
+      if (node.inputs.size() == 1 && node.inputs[0].valid() && get(condition).identity.valid() &&
+          get(condition).identity == get(node.inputs[0]).identity)
+        collect_restrictions(node.inputs[0], truth, restrictions, depth + 1);
+      return;
     case Relation::logical_not: return collect_restrictions(node.inputs[0], !truth, restrictions, depth + 1);
     case Relation::logical_and:
     case Relation::logical_or:

@@ -271,12 +271,43 @@ AbsTensor gridded(const Tensor& tensor, std::size_t max_cells) {
 
 Range range_of(const Tensor& tensor) { return range_of_part(tensor, 0, static_cast<std::size_t>(tensor.size())); }
 
+namespace {
+
+// Masks: whether every row of the last axis has an element that is not masked, which cells may be too coarse to tell.
+void add_mask_rows(const Tensor& tensor, AbsTensor& result) {
+  const bool mask = tensor.dtype() == DType::boolean || (is_float(tensor.dtype()) && result.hull().ninf);
+  if (!mask || tensor.empty() || tensor.rank() == 0 || tensor.rank() > 32) return;
+  const std::vector<double> values = elements<double>(tensor);
+  const auto length = static_cast<std::size_t>(tensor.dims().back());
+  Range largest, smallest;
+  for (std::size_t at = 0; at < values.size(); at += length) {
+    double high = -kInf, low = kInf;
+    for (std::size_t i = at; i < at + length; ++i) {
+      if (std::isnan(values[i])) return;
+      high = std::max(high, values[i]);
+      low = std::min(low, values[i]);
+    }
+    largest = join(largest, point(high));
+    smallest = join(smallest, point(low));
+  }
+  const std::uint32_t axes = std::uint32_t{1} << (tensor.rank() - 1);
+  if (!largest.ninf) result.facts.push_back({.kind = Fact::Kind::row_max, .axes = axes, .range = largest});
+  if (tensor.dtype() == DType::boolean) {
+    result.facts.push_back({.kind = Fact::Kind::row_min, .axes = axes, .range = smallest});
+  }
+}
+
+}  // namespace
+
 AbsTensor from_tensor(std::shared_ptr<const Tensor> tensor, std::size_t max_cells) {
   const DType dtype = tensor->dtype();
   const bool numbers = is_float(dtype) || is_int(dtype) || dtype == DType::boolean;
   AbsTensor result = numbers ? gridded(*tensor, max_cells) : uniform(dtype, tensor->dims(), range_of(*tensor));
   simplify(result, max_cells);
-  if (tensor->size() <= kExactElements) result.exact = std::move(tensor);
+  if (tensor->size() <= kExactElements) {
+    add_mask_rows(*tensor, result);
+    result.exact = std::move(tensor);
+  }
   return result;
 }
 

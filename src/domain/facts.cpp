@@ -4,7 +4,8 @@ namespace finity {
 
 bool speaks_of_rows(const Fact& fact) {
   using Kind = Fact::Kind;
-  return fact.kind == Kind::row_max || fact.kind == Kind::row_sum || fact.kind == Kind::row_norm;
+  return fact.kind == Kind::row_max || fact.kind == Kind::row_sum || fact.kind == Kind::row_norm ||
+         fact.kind == Kind::row_min;
 }
 
 const Fact* find_fact(const Facts& facts, Fact::Kind kind, ValueId source) {

@@ -36,6 +36,7 @@ struct Fact {
                            // `range` if there is one
     inverse_norm,          // |this| * (Euclidean norm of source over `axes`) <= range.hi
     row_norm,              // in every row along `axes`, the norm of order `total` (1 or 2) is at most range.hi
+    row_min,               // in every row along `axes`, the smallest element lies in `range`
   };
   Kind kind = Kind::max_of;
   ValueId source = {};
@@ -43,7 +44,8 @@ struct Fact {
   // The reduced axes are still there with size 1 (or `this` broadcasts right without them).
   bool aligned = true;
   double slack = 0;  // relative
-  double lost = 0;   // absolute, of at_least_abs and norm_at_least: squares of small numbers vanish
+  // Of square_sum_of and square_of: the relative error of each square, besides its rounding.
+  double lost = 0;  // absolute, of at_least_abs and norm_at_least: squares of small numbers vanish
   Range range = {};
   int total = 0;  // one_of_max: number of operands of the max
 };

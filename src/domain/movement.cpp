@@ -238,6 +238,21 @@ AbsTensor squeezed(const AbsTensor& x, std::span<const std::size_t> axes, Symbol
   return result;
 }
 
+namespace {
+
+// A row with its elements repeated has the same largest and smallest element, but another sum.
+bool stretched(const AbsTensor& x, const Dims& sizes, const Fact& fact) {
+  if (fact.kind == Fact::Kind::row_max || fact.kind == Fact::Kind::row_min) return false;
+  const std::size_t more = sizes.size() - x.rank();
+  for (std::size_t axis = 0; axis < x.rank(); ++axis) {
+    const bool same = x.sizes[axis] > 1 || (x.sizes[axis] == 1 && sizes[more + axis] == 1);
+    if ((fact.axes >> axis & 1U) != 0 && !same) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 AbsTensor broadcasted(const AbsTensor& x, const Dims& sizes, Symbols& symbols) {
   if (!x.ranked || x.rank() > sizes.size()) return lost_shape(x);
   if (x.sizes == sizes && std::find(sizes.begin(), sizes.end(), -1) == sizes.end()) return x;
@@ -254,6 +269,10 @@ AbsTensor broadcasted(const AbsTensor& x, const Dims& sizes, Symbols& symbols) {
   // Repeating does not change what is compared with what, as long as axes stay in place.
   for (const Fact& fact : x.facts) {
     if (more == 0 && fact.aligned && compares(fact)) result.facts.push_back(fact);
+    if (speaks_of_rows(fact) && sizes.size() <= 32 && !stretched(x, sizes, fact)) {
+      result.facts.push_back(fact);
+      result.facts.back().axes = fact.axes << more;
+    }
   }
   return result;
 }

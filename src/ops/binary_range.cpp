@@ -47,13 +47,18 @@ bool may_wrap(DType dtype, double lo, double hi) {
 
 // ---- facts of sums -----------------------------------------------------------
 
-// x + y keeps "at least" facts of x when y cannot be negative.
+constexpr std::size_t kMostFacts = 12;
+
+// x + y is at least x, and keeps its "at least" facts, when y cannot be negative.
 void carry_lower_facts(const RangeCall& call, const AbsTensor& x, const AbsTensor& y, AbsTensor& result) {
   if (!y.hull().nonnegative() || y.hull().pinf) return;
   const bool same_shape = keeps_shape(call, x);
+  if (is_float(result.dtype) && x.identity.valid() && !call.settings().flush_subnormals)
+    result.facts.push_back({.kind = Fact::Kind::at_least, .source = x.identity});
   for (const Fact& fact : x.facts) {
     using Kind = Fact::Kind;
-    if (!fact.aligned && !same_shape) continue;  // which axis is missing is no longer known
+    if (result.facts.size() >= kMostFacts) return;  // long sums
+    if (!fact.aligned && !same_shape) continue;     // which axis is missing is no longer known
     if (fact.kind == Kind::max_of) {
       Fact weaker = fact;
       weaker.kind = Kind::at_least;
@@ -79,7 +84,8 @@ void carry_lower_facts(const RangeCall& call, const AbsTensor& x, const AbsTenso
       // A sum of one square, kept away from zero.
       result.facts.push_back({.kind = Kind::square_sum_of,
                               .source = fact.source,
-                              .slack = 2 * unit_roundoff(x.dtype),
+                              .slack = 2 * unit_roundoff(x.dtype) + fact.lost,
+                              .lost = 2 * unit_roundoff(x.dtype) + fact.lost,
                               .range = point(y.hull().lo)});
     }
     if (fact.kind == Kind::square_sum_of) {
@@ -92,7 +98,7 @@ void carry_lower_facts(const RangeCall& call, const AbsTensor& x, const AbsTenso
 
 // The largest of a row plus something: at least the largest plus the least addend.
 void carry_row_max(const RangeCall& call, const AbsTensor& x, const AbsTensor& y, bool minus, AbsTensor& result) {
-  if (!keeps_shape(call, x)) return;
+  if (!result.ranked || !x.ranked || result.rank() > 32 || x.rank() > result.rank()) return;
   const DType dtype = call.out_dtype(0);
   const Range other = y.hull();
   // It may be just the largest element that is taken away.
@@ -100,6 +106,7 @@ void carry_row_max(const RangeCall& call, const AbsTensor& x, const AbsTensor& y
   for (const Fact& fact : x.facts) {
     if (fact.kind != Fact::Kind::row_max) continue;
     Fact moved = fact;
+    moved.axes = fact.axes << (result.rank() - x.rank());  // repeated along other axes it is still there
     moved.range = minus ? subtract(dtype, fact.range, other) : add(dtype, fact.range, other);
     // The row's new largest element may be another one: only the lower end is the old one's.
     moved.range = {.lo = moved.range.lo,
@@ -488,6 +495,9 @@ void widen_square(RangeCall& call) {
     cell.hi = wide.hi;
     cell.integer = false;
   }
+  Facts& facts = call.outs()[0].facts;
+  std::erase_if(facts, speaks_of_rows);
+  for (Fact& fact : facts) fact.lost = 2 * call.settings().library_ulps * unit_roundoff(dtype);
 }
 
 }  // namespace

@@ -7,9 +7,22 @@ namespace finity {
 Facts mapped_facts(const Facts& facts, Monotone monotone, const std::function<Range(const Range&)>& f) {
   Facts result;
   for (const Fact& fact : facts) {
-    const bool rows = fact.kind == Fact::Kind::row_max && monotone == Monotone::increasing;
+    const bool extreme = fact.kind == Fact::Kind::row_max || fact.kind == Fact::Kind::row_min;
+    const bool rows = extreme && monotone == Monotone::increasing;
     if (!rows && fact.kind != Fact::Kind::one_of_max) continue;
     result.push_back(fact);
+    result.back().range = f(fact.range);
+  }
+  return result;
+}
+
+Facts falling_rows(const Facts& facts, const std::function<Range(const Range&)>& f) {
+  Facts result;
+  for (const Fact& fact : facts) {
+    const bool largest = fact.kind == Fact::Kind::row_max;
+    if (!largest && fact.kind != Fact::Kind::row_min) continue;
+    result.push_back(fact);
+    result.back().kind = largest ? Fact::Kind::row_min : Fact::Kind::row_max;
     result.back().range = f(fact.range);
   }
   return result;

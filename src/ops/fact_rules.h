@@ -16,6 +16,8 @@ enum class Monotone : std::uint8_t { no, increasing };
 //   one_of_max  wherever an element lies in the range, its image lies in the image
 // f maps ranges soundly, NaN and infinities included.
 Facts mapped_facts(const Facts& facts, Monotone monotone, const std::function<Range(const Range&)>& f);
+// Rows of f(x), f falling: the largest element becomes the smallest. NaN is no matter of these.
+Facts falling_rows(const Facts& facts, const std::function<Range(const Range&)>& f);
 
 // Elementwise, output 0 from input 0: f on every cell and on the facts.
 void range_mapped(RangeCall& call, Monotone monotone, const std::function<Range(const Range&, DType)>& f);

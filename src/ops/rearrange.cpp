@@ -188,6 +188,17 @@ Part part_of_triangle(const AbsTensor& x, const std::vector<std::size_t>& place,
   return (upper ? highest < k : lowest > k) ? Part::none : Part::some;
 }
 
+// The first column belongs to a lower triangle from k = 0 on, and not to an upper one from k = 1 on: every row has an
+// element that is kept, or a zero. Causal masks are made so.
+void add_triangle_rows(const AbsTensor& x, std::int64_t k, bool upper, AbsTensor& result) {
+  const Range given = x.hull(), all = result.hull();
+  if (k < (upper ? 1 : 0) || all.nan || !result.ranked || result.rank() > 32) return;
+  if (!upper && (given.ninf || !given.has_finite())) return;
+  result.facts.push_back({.kind = Fact::Kind::row_max,
+                          .axes = std::uint32_t{1} << (result.rank() - 1),
+                          .range = {.lo = upper ? 0 : given.lo, .hi = all.hi, .pinf = all.pinf}});
+}
+
 void range_trilu(RangeCall& call) {
   const AbsTensor& x = call.in(0);
   const Range zero =
@@ -206,6 +217,7 @@ void range_trilu(RangeCall& call) {
   }
   if (std::ranges::any_of(forms, &Form::valid)) result.forms = std::move(forms);
   settle(call, 0, std::move(result));
+  if (k && k->size() == 1 && call.has_output(0)) add_triangle_rows(x, k->front(), upper, call.outs()[0]);
 }
 
 const OpDef kOps[] = {

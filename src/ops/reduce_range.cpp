@@ -92,6 +92,12 @@ Range root_of_squares(DType dtype, DType carrier, const Group& group) {
 
 // ---- facts -----------------------------------------------------------------
 
+// Relative error of a sum of squares, in the coarsest format it may be carried in.
+double square_sum_slack(const RangeCall& call, const AbsTensor& x, std::uint32_t axes) {
+  const double carried = (x.most_count(axes) + 2) * unit_roundoff(call.accumulators(x.dtype).front());
+  return 2 * carried + square_error(call, x.dtype);  // the result is rounded too
+}
+
 class FactWriter {
  public:
   FactWriter(const AbsTensor& x, const std::optional<Reduced>& reduced, AbsTensor& result) : x_(x), result_(result) {
@@ -115,6 +121,18 @@ class FactWriter {
     }
     return result;
   }
+  // This is a sum of the squares of root.
+  void add_squares(const RangeCall& call, ValueId root) {
+    const std::size_t before = result_.facts.size();
+    add(Fact::Kind::square_sum_of, root, square_sum_slack(call, x_, axes_));
+    if (result_.facts.size() > before) result_.facts.back().lost = square_error(call, x_.dtype);
+  }
+  // x is the size of another value: so is at least what is at least x.
+  void add_sizes() {
+    for (const Fact& fact : x_.facts) {
+      if (fact.kind == Fact::Kind::abs_of) add(Fact::Kind::at_least_abs, fact.source);
+    }
+  }
   std::uint32_t axes() const { return axes_; }
   bool known() const { return known_; }
 
@@ -129,12 +147,6 @@ class FactWriter {
 // Squares of small numbers are off by a small one at most. Where these are flushed nothing is said of them.
 bool keeps_squares(const RangeCall& call, const AbsTensor& x) {
   return is_float(x.dtype) && !call.settings().flush_subnormals;
-}
-
-// Relative error of a sum of squares, in the coarsest format it may be carried in.
-double square_sum_slack(const RangeCall& call, const AbsTensor& x, std::uint32_t axes) {
-  const double carried = (x.most_count(axes) + 2) * unit_roundoff(call.accumulators(x.dtype).front());
-  return 2 * carried + square_error(call, x.dtype);  // the result is rounded too
 }
 
 // Facts about rows inside the reduced axes: how many rows there are in each group.
@@ -180,7 +192,8 @@ void raise_mean(const RangeCall& call, const AbsTensor& x, std::uint32_t axes, A
   for (const Fact& fact : x.facts) {
     const bool known = fact.kind == Fact::Kind::row_max && (fact.axes & ~axes) == 0 && !fact.range.ninf;
     if (!known || !fact.range.has_finite()) continue;
-    const Range least = from_bounds(result.dtype, fact.range.lo / count * (1 - 2 * error), 0, 1);
+    const double share = fact.range.lo / count * (1 - 2 * error);
+    const Range least = from_bounds(result.dtype, share, share, 1);
     if (least.is_finite() && least.lo > 0) cap_below(result, least.lo);
   }
 }
@@ -237,9 +250,10 @@ void range_reduce_sum(RangeCall& call) {
   if (is_float(x.dtype) && facts.known() && never_negative(x)) {
     for (Range& cell : result.cells) refine_sum(call, x, facts.axes(), cell);
     facts.add(Fact::Kind::at_least);
+    facts.add_sizes();
     facts.add(Fact::Kind::sum_of);
     for (const ValueId root : keeps_squares(call, x) ? facts.square_roots() : std::vector<ValueId>{}) {
-      facts.add(Fact::Kind::square_sum_of, root, square_sum_slack(call, x, facts.axes()));
+      facts.add_squares(call, root);
     }
   }
   join_with_nothing(x, reduced, 0, result);
@@ -275,7 +289,7 @@ void range_reduce_sum_square(RangeCall& call) {
   AbsTensor result = reduce_carried(call, reduced, sum_of_squares);
   FactWriter facts(x, reduced, result);
   if (keeps_squares(call, x) && facts.known()) {
-    facts.add(Fact::Kind::square_sum_of, x.identity, square_sum_slack(call, x, facts.axes()));
+    facts.add_squares(call, x.identity);
   }
   join_with_nothing(x, reduced, 0, result);
   call.out(0, std::move(result));
@@ -322,6 +336,7 @@ AbsTensor reduced_max(RangeCall& call, const AbsTensor& x, const Reduced& reduce
   FactWriter facts(x, reduced, result);
   facts.add(Fact::Kind::max_of);
   facts.add(Fact::Kind::at_least);
+  facts.add_sizes();
   for (const Fact& fact : x.facts) {
     if (fact.kind != Fact::Kind::row_max || !facts.known() || (fact.axes & ~facts.axes()) != 0) continue;
     // The largest element is a number of the format: so are the ends of where it lies. NaN is no matter of the fact.

@@ -184,19 +184,20 @@ double square_quotient_limit(const Fact& squares, DType dtype) {
   return (1 + 8 * unit) / (2 * std::sqrt((1 - slack) * surplus)) + min_subnormal(dtype);
 }
 
-// sqrt((sum x^2)(1 - s) - lost + surplus): at least |x| up to rounding when the surplus covers what underflowed; of a
-// mean, at least |x| / sqrt(n).
+// sqrt(S), S at least each x^2 up to its own rounding (adding what is not negative only makes it larger): at least |x|,
+// up to what underflowed where no surplus covers it; of a mean, at least |x| / sqrt(n).
 void root_facts(const AbsTensor& x, AbsTensor& root) {
   const double unit = unit_roundoff(x.dtype);
   if (!(unit > 0)) return;
   for (const Fact& fact : x.facts) {
     const bool mean = fact.kind == Fact::Kind::mean_square_at_least;
     if (!mean && fact.kind != Fact::Kind::square_sum_of) continue;
-    const double lost = mean ? 4 * min_subnormal(x.dtype) : lost_squares(fact, x.dtype);
-    if (!fact.range.is_point() || !(fact.range.lo >= lost)) continue;
+    const double lost = 4 * min_subnormal(x.dtype);
+    const bool covered = fact.range.is_point() && fact.range.lo >= lost;
     Fact norm = fact;
     norm.kind = Fact::Kind::at_least_abs;
-    norm.slack = fact.slack + 8 * unit;
+    norm.slack = (!mean && fact.lost > 0 ? std::min(fact.slack, fact.lost) : fact.slack) + 8 * unit;
+    norm.lost = covered ? 0 : std::sqrt(lost) * (1 + 8 * unit);
     norm.range = {};
     if (mean) norm.range = point((1 - 1e-12) / std::sqrt(static_cast<double>(std::max(fact.total, 1))));
     if (norm.slack < 0.5) root.facts.push_back(norm);

@@ -16,12 +16,15 @@ Range chosen(const Range& condition, const Range& operand, bool truth) {
   return condition.has_finite() && never ? Range{} : operand;
 }
 
-// A mask with a true element in every row takes at least one element of the first operand.
-void carry_mask(const AbsTensor& mask, const AbsTensor& taken, AbsTensor& result) {
+// A mask with a true element in every row takes at least one element of the first operand
+// (`truth`), or one with a false element of the second.
+void carry_mask(const AbsTensor& mask, bool truth, const AbsTensor& taken, AbsTensor& result) {
   if (!mask.ranked || !result.ranked || mask.rank() > result.rank()) return;
   const std::size_t shift = result.rank() - mask.rank();
   for (const Fact& fact : mask.facts) {
-    if (fact.kind != Fact::Kind::row_max || !(fact.range.lo >= 1)) continue;
+    const bool some = truth ? fact.kind == Fact::Kind::row_max && fact.range.lo >= 1
+                            : fact.kind == Fact::Kind::row_min && fact.range.hi <= 0;
+    if (!some) continue;
     const Range least = taken.hull();
     if (least.ninf || least.nan) continue;  // then the largest is one that was not taken
     const Range all = result.hull();
@@ -54,7 +57,8 @@ void range_where(RangeCall& call) {
   };
   AbsTensor result = zip_cells(pick(yes, true), pick(no, false), dtype, sizes, call.max_cells(),
                                [](const Range& a, const Range& b) { return join(a, b); });
-  carry_mask(condition, yes, result);
+  carry_mask(condition, true, yes, result);
+  carry_mask(condition, false, no, result);
   call.out(0, std::move(result));
 }
 

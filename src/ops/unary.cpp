@@ -169,8 +169,11 @@ void range_is_inf(RangeCall& call) {
   });
 }
 
+Range negation(const Range& x) { return truth(x.may_be_zero(), x.may_be_positive()); }
+
 void range_not(RangeCall& call) {
-  range_unary(call, [](const Range& x, DType) { return truth(x.may_be_zero(), x.may_be_positive()); });
+  range_unary(call, [](const Range& x, DType) { return negation(x); });
+  if (call.has_output(0)) call.outs()[0].facts = falling_rows(call.in(0).facts, negation);
 }
 
 // ~x is -x - 1, and for unsigned numbers the distance from the largest.

@@ -134,14 +134,16 @@ class TextWriter {
       line("no set of nodes to keep in their own format was found that proves everything: " + printable(blocked.note));
       return;
     }
-    const std::string rest = blocked.excused == 0 ? "everything is proved"
-                                                  : "everything is proved but " + counted(blocked.excused, "site") +
-                                                        " that no format helps: the model as it is fails there too";
+    const std::string rest = blocked.excused == 0
+                                 ? "everything is proved"
+                                 : "everything is proved but " + counted(blocked.excused, "site") +
+                                       " that no format helps: the model as it is cannot be proved there either";
     if (blocked.nodes.empty()) {
       line("no node has to stay in its own format: with the rest converted " + rest);
       return;
     }
-    line("keep " + counted(blocked.nodes.size(), "node") + " in their own format and " + rest + " (" +
+    const std::string whose = blocked.nodes.size() == 1 ? "its" : "their";
+    line("keep " + counted(blocked.nodes.size(), "node") + " in " + whose + " own format and " + rest + " (" +
          printable(blocked.note) + ")");
     line("  " + quoted_list(blocked.nodes));
   }

@@ -257,7 +257,11 @@ class GraphGenerator {
   void add_layer() {
     const Item x = any();
     const std::string axis = chance(50) ? "0" : "1";
-    switch (below(13)) {
+    switch (below(17)) {
+      case 13:
+      case 14: narrow_block(x); break;
+      case 15:
+      case 16: reduce_away(x); break;
       case 6: normalize(x); break;
       case 7: narrow(x); break;
       case 8: add({x.dims[0], 1}, "ReduceMax:13(" + guarded(x) + ") {axes = [1]}"); break;
@@ -299,6 +303,37 @@ class GraphGenerator {
     write(there, "Cast(" + x.name + ") {to = " + std::string(chance(50) ? "10" : "16") + "}");
     const std::string like_it = constant(format_, {}, "0");
     add(x.dims, "CastLike(" + there + ", " + like_it + ")");
+  }
+  // Something computed in a narrower format, beside what it was computed from.
+  void narrow_block(const Item& x) {
+    static const Names kInside = {"Mul", "ReduceMean", "ReduceL2", "Exp", "ReduceSumSquare", "ReduceMax"};
+    const std::string narrowed = fresh(), inner = fresh(), like_it = constant(format_, {}, "0");
+    write(narrowed, "Cast(" + x.name + ") {to = " + std::string(chance(50) ? "10" : "16") + "}");
+    const std::string op(pick(kInside));
+    Dims dims = x.dims;
+    if (op.starts_with("Reduce")) {
+      dims[1] = 1;
+      write(inner, op + ":13(" + narrowed + ") {axes = [1]}");
+    } else {
+      write(inner, op + "(" + narrowed + (op == "Mul" ? ", " + narrowed : "") + ")");
+    }
+    add(x.dims, "CastLike(" + narrowed + ", " + like_it + ")");
+    add(dims, "CastLike(" + inner + ", " + like_it + ")");
+  }
+  // Reduced without its axis, perhaps combined with something, and given an axis again.
+  void reduce_away(const Item& x) {
+    const std::string reduced = fresh();
+    std::string_view op = pick(kReduce);
+    if (op == "ReduceSum") op = "ReduceL1";
+    write(reduced, std::string(op) + ":13(" + x.name + ") {axes = [1], keepdims = 0}");
+    const Item z = any();
+    if (chance(50) && (z.dims[1] == x.dims[0] || z.dims[1] == 1)) {
+      add({z.dims[0], x.dims[0]}, std::string(pick(kBinary)) + "(" + reduced + ", " + z.name + ")");
+      return;
+    }
+    const bool leading = chance(50);
+    const std::string axes = constant("int64", {1}, leading ? "0" : "1");
+    add(leading ? Dims{1, x.dims[0]} : Dims{x.dims[0], 1}, "Unsqueeze(" + reduced + ", " + axes + ")");
   }
   // Masked where not positive.
   std::string guarded(const Item& x) {

@@ -59,7 +59,7 @@ std::string shown(const AbsTensor& x) {
 namespace {
 
 std::string shown(const Graph& graph, const Fact& fact) {
-  static constexpr std::array<const char*, 19> kKinds = {"max_of",
+  static constexpr std::array<const char*, 20> kKinds = {"max_of",
                                                          "at_least",
                                                          "at_most",
                                                          "at_least_abs",
@@ -77,7 +77,8 @@ std::string shown(const Graph& graph, const Fact& fact) {
                                                          "one_of_max",
                                                          "norm_at_least",
                                                          "inverse_norm",
-                                                         "row_norm"};
+                                                         "row_norm",
+                                                         "row_min"};
   std::string text = kKinds.at(static_cast<std::size_t>(fact.kind));
   if (fact.source.valid()) text += " " + graph.value(fact.source).name;
   if (fact.axes != 0) text += " axes " + std::to_string(fact.axes);
