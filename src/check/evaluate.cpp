@@ -169,9 +169,9 @@ void Analyzer::store_outputs(NodeId id, const Node& node, RangeCall& call, const
 
 // From operands that may have no elements comes a result that may have none, unless its shape says otherwise.
 bool Analyzer::chosen_by_data(const Node& node, const Type& type) const {
-  if (node.op->shape_only || (type.is_tensor() && type.dims().has_value())) return false;
-  return std::ranges::any_of(node.inputs,
-                             [&](ValueId input) { return input.valid() && result_.ranges[input.at()].may_be_empty; });
+  const auto may_be_empty = [&](ValueId id) { return id.valid() && result_.ranges[id.at()].may_be_empty; };
+  if (node.op->shape_only || std::ranges::none_of(node.inputs, may_be_empty)) return false;
+  return !type.is_tensor() || !type.dims().has_value();
 }
 
 // The value of an earlier elementwise node that computed the same from the same: exporters write x - mean twice.

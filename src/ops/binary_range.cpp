@@ -49,12 +49,10 @@ bool may_wrap(DType dtype, double lo, double hi) {
 
 constexpr std::size_t kMostFacts = 12;
 
-// x + y is at least x, and keeps its "at least" facts, when y cannot be negative.
+// x + y keeps "at least" facts of x when y cannot be negative.
 void carry_lower_facts(const RangeCall& call, const AbsTensor& x, const AbsTensor& y, AbsTensor& result) {
   if (!y.hull().nonnegative() || y.hull().pinf) return;
   const bool same_shape = keeps_shape(call, x);
-  if (is_float(result.dtype) && x.identity.valid() && !call.settings().flush_subnormals)
-    result.facts.push_back({.kind = Fact::Kind::at_least, .source = x.identity});
   for (const Fact& fact : x.facts) {
     using Kind = Fact::Kind;
     if (result.facts.size() >= kMostFacts) return;  // long sums
