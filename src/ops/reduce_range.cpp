@@ -188,7 +188,7 @@ void raise_mean(const RangeCall& call, const AbsTensor& x, std::uint32_t axes, A
   const double count = x.most_count(axes);
   double error = 0;
   for (const DType carrier : call.accumulators(x.dtype)) error = std::max(error, summation_error(carrier, count + 4));
-  if (!(error < 0.5)) return;
+  if (!(error < 0.5) || call.settings().flush_subnormals) return;
   for (const Fact& fact : x.facts) {
     const bool known = fact.kind == Fact::Kind::row_max && (fact.axes & ~axes) == 0 && !fact.range.ninf;
     if (!known || !fact.range.has_finite()) continue;
@@ -224,7 +224,7 @@ void join_with_nothing(const AbsTensor& x, const std::optional<Reduced>& reduced
 
 // A mean or a largest of nothing.
 void ask_for_elements(RangeCall& call, const AbsTensor& x, const std::optional<Reduced>& reduced) {
-  if (may_reduce_nothing(x, reduced)) call.site("FN306", 0, x.hull(), true);
+  if (may_reduce_nothing(x, reduced)) call.site("FN306", 0, {}, true);
 }
 
 }  // namespace
