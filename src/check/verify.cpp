@@ -10,7 +10,8 @@ namespace {
 constexpr std::string_view kEscape = "verification failed: ";
 
 [[noreturn]] void fail(const Graph& graph, const Node* node, ValueId id, const std::string& what) {
-  const std::string where = node == nullptr ? "input" : describe(graph, *node) + ": output";
+  const std::string given = graph.value(id).producer.valid() ? "value" : "input";
+  const std::string where = node == nullptr ? given : describe(graph, *node) + ": output";
   throw Error(std::string(kEscape) + where + " '" + graph.value(id).name + "' " + what);
 }
 

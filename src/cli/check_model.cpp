@@ -166,6 +166,9 @@ CheckPlan plan_of(const CheckSettings& settings) {
   plan.selection = settings.selection;
   plan.verify = std::min<std::size_t>(settings.verify.value_or(0), 1'000'000);
   plan.seed = settings.seed.value_or(0);
+  if (plan.verify > 0 && settings.accumulate == "same") {
+    throw Error("--verify: the reference adds in float32, which is not what --accumulate same speaks of");
+  }
   plan.values = settings.values;
   const auto show = [&](const char* name, const std::optional<std::string>& value) {
     if (value) plan.shown.emplace_back(name, *value);

@@ -128,7 +128,7 @@ TEST(Check, BadSettingsAreOneLineAndExitTwo) {
 TEST(Check, BadOptionsExitTwo) {
   for (const std::string bad : {"--select FN8", "--ignore nothing", "--as int8", "--as float99", "--range x",
                                 "--fail-on never", "--tensor cube", "--baseline missing.json", "--config missing.toml",
-                                "--shape x:9", "--contract missing.toml"}) {
+                                "--shape x:9", "--contract missing.toml", "--verify 3 --accumulate same"}) {
     const Finished finished = run("check " + kBuggy + " " + bad);
     EXPECT_EQ(finished.exit_code, 2) << bad << "\n" << finished.output;
     EXPECT_EQ(std::ranges::count(finished.output, '\n'), 1) << finished.output;
