@@ -202,16 +202,22 @@ Records op_records(const std::string& path) {
   const std::string text = read_text_file(path);
   // Operands that say how become constants: `Slice(x, int64[1] {0}, ...`.
   static const std::regex kIntegers(R"(([(,] ?)((?:u?int[0-9]+|bool)\[))");
-  std::string known;
+  // So do weights: all floats but the first operand.
+  static const std::regex kWeights(R"((, ?)(b?float[0-9]+\[))");
+  std::string known, weights;
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);) {
     const bool result = line.find("  expect ") == 0;
     known += (result ? line : std::regex_replace(line, kIntegers, "$1const $2")) + "\n";
+    const std::string integers_known = known.substr(known.rfind('\n', known.size() - 2) + 1);
+    weights += result ? line + "\n" : std::regex_replace(integers_known, kWeights, "$1const $2");
   }
   Records records;
   add_op_cases(text, file, "", {}, records);
   add_op_cases(known, file, ", constants known", {}, records);
   add_op_cases(known, file, ", smashed", {.max_cells = 1}, records);
+  add_op_cases(weights, file, ", weights known", {}, records);
+  add_op_cases(weights, file, ", weights known, few cells", {.max_cells = 4}, records);
   return records;
 }
 
