@@ -15,7 +15,7 @@ namespace finity {
 namespace {
 
 constexpr int kDraws = 12;
-constexpr std::uint64_t kRecorded = 250;
+constexpr std::uint64_t kRecorded = 600;
 
 struct GraphTotals {
   std::size_t proved = 0;

@@ -226,7 +226,20 @@ Records check_records(const std::string& path) {
   for (const CheckCase& test : read_check_cases(path)) {
     if (!test.error.empty()) continue;  // CheckCases says so
     const CheckedModel result = check(test);
-    records[test.test_name] = shown(result.graph, result.analysis);
+    std::string& lines = records[test.test_name] = shown(result.graph, result.analysis);
+    CheckCase coarse = test, narrow = test, flushed = test;
+    coarse.settings.max_cells = 1;
+    coarse.settings.affine = false;
+    if (narrow.target == DType::undefined) narrow.target = DType::bfloat16;
+    narrow.settings.accumulate = DType::float32;
+    flushed.settings.flush_subnormals = true;
+    const std::string usual = in_short({result.graph, result.analysis});
+    for (const auto& [name, variant] :
+         {std::pair("smashed, interval", &coarse), std::pair("bfloat16", &narrow), std::pair("flushed", &flushed)}) {
+      CheckedModel other = check(*variant);
+      const std::string line = in_short({std::move(other.graph), std::move(other.analysis)});
+      if (line != usual) lines += "  " + std::string(name) + line;
+    }
   }
   return records;
 }

@@ -117,7 +117,10 @@ std::string shown(const Graph& graph, const Analysis& analysis) {
     if (!finding.node.valid()) continue;
     const ValueId result = graph.node(finding.node).outputs.front();
     text += "  " + std::string(name(finding.verdict)) + " " + std::string(finding.rule);
-    text += " of " + (result.valid() ? graph.value(result).name : "_") + "\n";
+    text += " of " + (result.valid() ? graph.value(result).name : "_");
+    if (finding.operand >= 0) text += " operand " + std::to_string(finding.operand);
+    if (finding.certain) text += " certain";
+    text += " seen " + shown(finding.seen) + "\n";
   }
   return text;
 }
