@@ -5,6 +5,7 @@
 #include "domain/abs_tensor.h"
 #include "domain/concrete.h"
 #include "domain/range.h"
+#include "tensor/convert.h"
 
 namespace finity {
 namespace {
@@ -189,6 +190,21 @@ TEST(TensorCounts, UnknownSizesGiveBounds) {
   EXPECT_EQ(x.most_count(0b111), 10 * kManyElements);
   EXPECT_EQ(uniform(DType::float32, {0, -1}, {}).most_count(0b11), 0);
   EXPECT_EQ(uniform(Type::tensor(DType::float32), {}).most_count(1), kManyElements);
+}
+
+TEST(Exact, IsKeptWhereBothAreTheSame) {
+  const auto known = [](double last) {
+    return from_tensor(
+        std::make_shared<const Tensor>(from_elements<double>(DType::float32, {2}, std::vector<double>{1, last})), 64);
+  };
+  const AbsTensor a = known(2), b = known(3), some = uniform(DType::float32, Dims{2}, Range{.lo = 0, .hi = 4});
+  for (const auto merged : {+[](const AbsTensor&x, const AbsTensor&y) { return join(x, y, 64); },
+                            +[](const AbsTensor&x, const AbsTensor&y) { return widen(x, y); }}) {
+    EXPECT_NE(merged(a, known(2)).exact, nullptr);
+    EXPECT_EQ(merged(a, b).exact, nullptr);
+    EXPECT_EQ(merged(a, some).exact, nullptr);
+    EXPECT_EQ(merged(some, a).exact, nullptr);
+  }
 }
 
 }  // namespace
