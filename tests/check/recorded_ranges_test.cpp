@@ -204,13 +204,14 @@ Records op_records(const std::string& path) {
   static const std::regex kIntegers(R"(([(,] ?)((?:u?int[0-9]+|bool)\[))");
   // So do weights: all floats but the first operand.
   static const std::regex kWeights(R"((, ?)(b?float[0-9]+\[))");
-  std::string known, weights;
+  std::string known, weights, only_weights;
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);) {
     const bool result = line.find("  expect ") == 0;
     known += (result ? line : std::regex_replace(line, kIntegers, "$1const $2")) + "\n";
     const std::string integers_known = known.substr(known.rfind('\n', known.size() - 2) + 1);
     weights += result ? line + "\n" : std::regex_replace(integers_known, kWeights, "$1const $2");
+    only_weights += (result ? line : std::regex_replace(line, kWeights, "$1const $2")) + "\n";
   }
   Records records;
   add_op_cases(text, file, "", {}, records);
@@ -218,6 +219,7 @@ Records op_records(const std::string& path) {
   add_op_cases(known, file, ", smashed", {.max_cells = 1}, records);
   add_op_cases(weights, file, ", weights known", {}, records);
   add_op_cases(weights, file, ", weights known, few cells", {.max_cells = 4}, records);
+  add_op_cases(only_weights, file, ", only weights known", {}, records);
   return records;
 }
 
