@@ -32,6 +32,8 @@ Range whole_numbers(double lo, double hi);
 Range size_range(const Dim& dim);
 // Computed from sizes of inputs, which are taken to be at least 1; not from data.
 bool comes_from_sizes(const Range& range);
+// Slice between places that data decide. Only a start at zero and an end after it are known to leave something.
+bool may_slice_nothing(const RangeCall& call, const std::optional<std::vector<std::int64_t>>& starts);
 // Size of an axis in the operand's range, or -1.
 std::int64_t size_along(const AbsTensor& x, std::size_t axis);
 

@@ -196,12 +196,7 @@ void range_slice_somewhere(RangeCall& call) {
     for (std::size_t axis = 0; axis < touched; ++axis) result = selected(result, axis, -1, "", call.symbols());
   }
   settle(call, 0, std::move(result));
-  // Only a start at zero and an end after it are known to leave something.
-  const bool from_zero = starts && std::ranges::all_of(*starts, [](std::int64_t start) { return start == 0; });
-  const bool ends_later = call.has_range(2) && call.hull(2).lo >= 1;
-  const auto by_data = [&](std::size_t i) { return call.has_range(i) && !comes_from_sizes(call.hull(i)); };
-  const bool by_sizes = starts ? !by_data(2) : !by_data(1);
-  if (call.has_output(0)) call.outs()[0].may_be_empty |= !(from_zero && ends_later) && !by_sizes;
+  if (call.has_output(0)) call.outs()[0].may_be_empty |= may_slice_nothing(call, starts);
 }
 
 void range_slice(RangeCall& call) {
