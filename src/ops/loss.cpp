@@ -153,6 +153,8 @@ LossTerms loss_terms(RangeCall& call, const AbsTensor& log_probs) {
   constexpr std::uint32_t kAll = ~std::uint32_t{0};
   if (labels.ranked && labels.most_count(kAll) < kManyElements) {
     terms.least = terms.most = labels.most_count(kAll);
+  } else if (labels.may_be_empty || call.in(0).may_be_empty) {
+    terms.least = 0;  // data decide how many are left
   }
   return terms;
 }
