@@ -69,9 +69,10 @@ bool comes_from_sizes(const Range& range) { return range.hi >= kManyElements / 4
 bool may_slice_nothing(const RangeCall& call, const std::optional<std::vector<std::int64_t>>& starts) {
   const bool from_zero = starts && std::ranges::all_of(*starts, [](std::int64_t start) { return start == 0; });
   const bool ends_later = call.has_range(2) && call.hull(2).lo >= 1;
-  const std::size_t decisive = starts ? 2 : 1;
-  const bool by_data = call.has_range(decisive) && !comes_from_sizes(call.hull(decisive));
-  return by_data && !(from_zero && ends_later);
+  const auto by_data = [&](std::size_t i) {
+    return call.has_range(i) && !call.in(i).exact && !comes_from_sizes(call.hull(i));
+  };
+  return (by_data(1) || by_data(2)) && !(from_zero && ends_later);
 }
 
 std::int64_t size_along(const AbsTensor& x, std::size_t axis) {
