@@ -30,8 +30,9 @@ void add_row_norm(AbsTensor& x, std::uint32_t axes, int order, double limit) {
 }
 
 // Each element is off by a rounding, or by half the smallest number where it underflows.
-double with_rounding(const AbsTensor& x, std::uint32_t axes, double limit) {
-  const double underflow = std::sqrt(x.most_count(axes)) * min_subnormal(x.dtype);
+double with_rounding(const AbsTensor& x, std::uint32_t axes, int order, double limit) {
+  const double count = x.most_count(axes);
+  const double underflow = (order == 2 ? std::sqrt(count) : count) * min_subnormal(x.dtype);
   return limit * (1 + 8 * unit_roundoff(x.dtype)) + underflow;
 }
 
@@ -84,32 +85,18 @@ void add_quotient_norm(const AbsTensor& x, const AbsTensor& divisor, AbsTensor& 
   const Range below = divisor.hull();
   const Fact* norm = related(divisor, Kind::norm_at_least, x);
   if (norm == nullptr || !x.hull().is_finite() || !below.is_finite() || !(below.lo > 0)) return;
-  add_row_norm(result, norm->axes, 2, with_rounding(x, norm->axes, quotient_limit(*norm, x.dtype, below.lo)));
-}
-
-void add_inverse_norms(const AbsTensor& x, double numerator, bool same_shape, AbsTensor& inverse) {
-  const Range hull = x.hull();
-  if (!hull.is_finite() || !(hull.lo > 0)) return;
-  for (const Fact& fact : x.facts) {
-    if (fact.kind != Kind::norm_at_least || !(fact.slack < 0.5) || (!fact.aligned && !same_shape)) continue;
-    const double limit = inverse_limit(fact, x.dtype, hull, numerator);
-    Fact bounded = fact;
-    bounded.kind = Kind::inverse_norm;
-    bounded.slack = bounded.lost = 0;
-    bounded.range = {.lo = 0, .hi = limit};
-    if (std::isfinite(limit)) inverse.facts.push_back(bounded);
-  }
+  add_row_norm(result, norm->axes, 2, with_rounding(x, norm->axes, 2, quotient_limit(*norm, x.dtype, below.lo)));
 }
 
 void add_scaled_norm(const AbsTensor& x, const AbsTensor& factor, AbsTensor& result) {
   if (!x.hull().is_finite() || !factor.hull().is_finite()) return;
   if (const Fact* inverse = related(factor, Kind::inverse_norm, x)) {
-    add_row_norm(result, inverse->axes, 2, with_rounding(x, inverse->axes, inverse->range.hi));
+    add_row_norm(result, inverse->axes, 2, with_rounding(x, inverse->axes, 2, inverse->range.hi));
   }
   for (const Fact& fact : x.facts) {
     if (fact.kind != Kind::row_norm || !fact.range.is_finite()) continue;
     const double most = fact.range.hi * factor.hull().magnitude();
-    add_row_norm(result, fact.axes, fact.total, with_rounding(x, fact.axes, most));
+    add_row_norm(result, fact.axes, fact.total, with_rounding(x, fact.axes, fact.total, most));
   }
 }
 
@@ -119,8 +106,7 @@ void add_product_norm(const AbsTensor& a, const AbsTensor& b, AbsTensor& result)
     if (fact.kind != Kind::row_norm || fact.total != 2 || !fact.range.is_finite()) continue;
     const double limit = fact.range.hi * row_norm(b, fact.axes, 2);
     if (!std::isfinite(limit)) continue;
-    const double underflow = result.most_count(fact.axes) * min_subnormal(result.dtype);
-    add_row_norm(result, fact.axes, 1, limit * (1 + 8 * unit_roundoff(result.dtype)) + underflow);
+    add_row_norm(result, fact.axes, 1, with_rounding(result, fact.axes, 1, limit));
   }
 }
 

@@ -13,8 +13,6 @@ void add_computed_norm(const AbsTensor& x, std::uint32_t axes, bool aligned, dou
 
 // result = x / divisor, of the shape of x.
 void add_quotient_norm(const AbsTensor& x, const AbsTensor& divisor, AbsTensor& result);
-// inverse = a number of at most this size / x, see inverse_facts.
-void add_inverse_norms(const AbsTensor& x, double numerator, bool same_shape, AbsTensor& inverse);
 // result = x * factor, of the shape of x.
 void add_scaled_norm(const AbsTensor& x, const AbsTensor& factor, AbsTensor& result);
 // result = a * b, elementwise, all of one shape.

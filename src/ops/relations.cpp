@@ -226,15 +226,16 @@ void inverse_facts(const AbsTensor& x, double numerator, bool same_shape, AbsTen
   const Range hull = x.hull();
   if (!hull.is_finite() || !(hull.lo > 0)) return;
   for (const Fact& fact : x.facts) {
-    if (fact.kind != Fact::Kind::at_least_abs || !(fact.slack < 0.5) || (!fact.aligned && !same_shape)) continue;
+    const bool norm = fact.kind == Fact::Kind::norm_at_least;
+    if (!norm && fact.kind != Fact::Kind::at_least_abs) continue;
+    if (!(fact.slack < 0.5) || (!fact.aligned && !same_shape)) continue;
     Fact bounded = fact;
-    bounded.kind = Fact::Kind::at_most_inverse;
-    bounded.slack = 0;
+    bounded.kind = norm ? Fact::Kind::inverse_norm : Fact::Kind::at_most_inverse;
+    bounded.slack = bounded.lost = 0;
     const double limit = inverse_limit(fact, x.dtype, hull, numerator);
     bounded.range = {.lo = 0, .hi = limit};
     if (std::isfinite(limit)) inverse.facts.push_back(bounded);
   }
-  add_inverse_norms(x, numerator, same_shape, inverse);
 }
 
 }  // namespace finity
