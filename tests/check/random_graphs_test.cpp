@@ -29,6 +29,7 @@ void look_at(std::uint64_t seed, const RangeSettings& settings, GraphTotals& tot
   const Types types = infer_types(graph);
   const Premises given = premises(graph, types, model.contract, settings.max_cells);
   const Analysis analysis = analyze(graph, types, given, {.ranges = settings});
+  EXPECT_LE(analysis.modelled_nodes, graph.nodes().size()) << "seed " << seed;
   EXPECT_EQ(end_outside_format(graph, analysis), "") << "seed " << seed << "\n" << model.text;
   for (const Finding& finding : analysis.findings) {
     ++(finding.verdict == Verdict::proved ? totals.proved : totals.possible);

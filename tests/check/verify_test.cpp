@@ -40,6 +40,15 @@ TEST(Verify, AModelThatIsRight) {
   EXPECT_EQ(report.skipped, 0U);
 }
 
+// Which branch runs is decided by a value that failed, as foretold: what the other one is taken to be says nothing.
+TEST(Verify, ABranchThatRunsForAFailedCondition) {
+  const Checked test = small(
+      "a = Acos(x)\n m = ReduceMax(a) {keepdims = 0}\n const low: float32[] = {-1}\n c = Greater(m, low)\n"
+      "y = If(c) {then_branch = graph () -> (p) { p = Relu(x) }, else_branch = graph () -> (q) { q = Neg(x) }}\n",
+      {"x:[-5,5]"});
+  EXPECT_GT(verified(test).skipped, 0U);
+}
+
 // ---- a wrong analysis must be found out ------------------------------------
 
 TEST(Verify, ARangeThatIsTooSmall) {
