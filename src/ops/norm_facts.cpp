@@ -51,26 +51,6 @@ double worst_error(const RangeCall& call, DType dtype, double terms) {
 
 }  // namespace
 
-// S >= N^2 (1 - s) - L, so that sqrt(S) >= N sqrt(1 - s) - sqrt(L); a surplus that covers L leaves nothing to lose.
-void add_root_norms(const AbsTensor& x, AbsTensor& root) {
-  const double unit = unit_roundoff(x.dtype);
-  if (!(unit > 0)) return;
-  for (const Fact& fact : x.facts) {
-    const bool mean = fact.kind == Kind::mean_square_at_least;
-    if (!mean && fact.kind != Kind::square_sum_of) continue;
-    const double lost = mean ? 4 * min_subnormal(x.dtype) : lost_squares(fact, x.dtype);
-    const bool covered = fact.range.is_point() && fact.range.lo >= lost;
-    Fact norm = fact;
-    norm.kind = Kind::norm_at_least;
-    norm.slack = fact.slack + 8 * unit;
-    norm.lost = covered ? 0 : std::sqrt(lost) * (1 + 8 * unit);
-    norm.range = {};
-    if (mean) norm.range = point((1 - 1e-12) / std::sqrt(static_cast<double>(std::max(fact.total, 1))));
-    norm.total = 0;
-    if (norm.slack < 0.5) root.facts.push_back(norm);
-  }
-}
-
 void add_computed_norm(const AbsTensor& x, std::uint32_t axes, bool aligned, double slack, AbsTensor& root) {
   if (!x.identity.valid() || !(slack < 0.5)) return;
   root.facts.push_back({.kind = Kind::norm_at_least,

@@ -6,8 +6,6 @@
 
 namespace finity {
 
-// Euclidean norms in `root` = sqrt(x), from the sums and means of squares that x is known to be.
-void add_root_norms(const AbsTensor& x, AbsTensor& root);
 // What `root` = |x| over `axes`, computed with this relative error, is at least.
 void add_computed_norm(const AbsTensor& x, std::uint32_t axes, bool aligned, double slack, AbsTensor& root);
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/norm_facts.h"
 #include "ops/range_rules.h"
 #include "tensor/float_formats.h"
 
@@ -184,25 +183,44 @@ double square_quotient_limit(const Fact& squares, DType dtype) {
   return (1 + 8 * unit) / (2 * std::sqrt((1 - slack) * surplus)) + min_subnormal(dtype);
 }
 
-// sqrt(S), S at least each x^2 up to its own rounding (adding what is not negative only makes it larger): at least |x|,
-// up to what underflowed where no surplus covers it; of a mean, at least |x| / sqrt(n).
+namespace {
+
+// sqrt(S) where S >= N^2 (1 - s) - L: at least N sqrt(1 - s) - sqrt(L); a surplus that covers L leaves nothing to lose.
+// Of a mean, N / sqrt(n).
+Fact root_fact(const Fact& squares, Fact::Kind kind, DType dtype, double slack, double lost) {
+  const double unit = unit_roundoff(dtype);
+  const bool covered = squares.range.is_point() && squares.range.lo >= lost;
+  Fact root = squares;
+  root.kind = kind;
+  root.slack = slack + 8 * unit;
+  root.lost = covered ? 0 : std::sqrt(lost) * (1 + 8 * unit);
+  root.range = {};
+  if (squares.kind == Fact::Kind::mean_square_at_least) {
+    root.range = point((1 - 1e-12) / std::sqrt(static_cast<double>(std::max(squares.total, 1))));
+  }
+  return root;
+}
+
+}  // namespace
+
+// S is at least each square up to its own rounding, as adding what is not negative only makes it larger, and at least
+// the sum of all up to the rounding of the sum.
 void root_facts(const AbsTensor& x, AbsTensor& root) {
-  const double unit = unit_roundoff(x.dtype);
-  if (!(unit > 0)) return;
+  const DType dtype = x.dtype;
+  if (!(unit_roundoff(dtype) > 0)) return;
+  Facts norms;
   for (const Fact& fact : x.facts) {
     const bool mean = fact.kind == Fact::Kind::mean_square_at_least;
     if (!mean && fact.kind != Fact::Kind::square_sum_of) continue;
-    const double lost = 4 * min_subnormal(x.dtype);
-    const bool covered = fact.range.is_point() && fact.range.lo >= lost;
-    Fact norm = fact;
-    norm.kind = Fact::Kind::at_least_abs;
-    norm.slack = (!mean && fact.lost > 0 ? std::min(fact.slack, fact.lost) : fact.slack) + 8 * unit;
-    norm.lost = covered ? 0 : std::sqrt(lost) * (1 + 8 * unit);
-    norm.range = {};
-    if (mean) norm.range = point((1 - 1e-12) / std::sqrt(static_cast<double>(std::max(fact.total, 1))));
-    if (norm.slack < 0.5) root.facts.push_back(norm);
+    const double one = 4 * min_subnormal(dtype);
+    const double each = !mean && fact.lost > 0 ? std::min(fact.slack, fact.lost) : fact.slack;
+    const Fact element = root_fact(fact, Fact::Kind::at_least_abs, dtype, each, one);
+    Fact norm = root_fact(fact, Fact::Kind::norm_at_least, dtype, fact.slack, mean ? one : lost_squares(fact, dtype));
+    norm.total = 0;
+    if (element.slack < 0.5) root.facts.push_back(element);
+    if (norm.slack < 0.5) norms.push_back(norm);
   }
-  add_root_norms(x, root);
+  root.facts.insert(root.facts.end(), norms.begin(), norms.end());
 }
 
 double square_error(const RangeCall& call, DType dtype) {

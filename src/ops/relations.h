@@ -27,7 +27,7 @@ void cap_below(AbsTensor& x, double limit);
 // Both, for a real limit that results are rounded after; nothing when they may pass the largest number.
 void cap_magnitude(AbsTensor& x, double limit);
 
-// Facts of sqrt(x) from those of x: sums and means of squares become at_least_abs.
+// Facts of sqrt(x) from those of x: sums and means of squares become at_least_abs and norm_at_least.
 void root_facts(const AbsTensor& x, AbsTensor& root);
 // Relative error of a mean of squares besides that of adding up: what Pow and the last roundings may do.
 double square_error(const RangeCall& call, DType dtype);

@@ -414,7 +414,7 @@ class GraphGenerator {
 
   // What the idiom calls so, or, to see whether a false friend is believed, another value of that shape.
   Item known(char name) {
-    const auto found = std::ranges::find_if(known_, [&](const auto& entry) { return entry.first == name; });
+    const auto found = known_.find(name);
     const Item item = found == known_.end() ? any() : found->second;
     const bool condition = conditions_.find(item.name + " ") != std::string::npos;
     return condition || !chance(8) ? item : like(item);
