@@ -55,6 +55,7 @@ GROUPS = [
     ("ops_test", "SampledRanges*:Table/SampledRanges*", EVERYWHERE),
     ("check_test", "With/Official*/own", EVERYWHERE),
     ("ops_test", "-Table/*:SampledRanges*", EVERYWHERE),
+    ("ops_test", "Table/RandomCalls*", EVERYWHERE),
     ("check_test", "With/Official*/finite16:With/Official*/all:With/Official*/bfloat16", EVERYWHERE),
     ("domain_test", "*WideningTerminates", ["src/domain/range.cpp", "src/domain/lattice.cpp"]),
     ("ops_test", "Table/UnaryRanges*", ELEMENTWISE),

@@ -157,6 +157,7 @@ void Analyzer::remember(ValueId id) {
 std::vector<AbsTensor> Analyzer::run_body(BodyId id, std::span<const AbsTensor> inputs) {
   const Body& body = graph_.body(id);
   ++depth_;
+  const std::size_t outer = std::exchange(visit_, ++visits_);
   for (std::size_t i = 0; i < body.inputs.size(); ++i) {
     const ValueId input = body.inputs[i];
     // The type holds for every iteration; sizes and relations of one iteration need not.
@@ -166,6 +167,7 @@ std::vector<AbsTensor> Analyzer::run_body(BodyId id, std::span<const AbsTensor> 
   std::vector<AbsTensor> outputs;
   for (const ValueId output : body.outputs) outputs.push_back(get(output));
   --depth_;
+  visit_ = outer;
   return outputs;
 }
 

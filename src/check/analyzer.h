@@ -42,6 +42,12 @@ struct ComputationHash {
   }
 };
 
+// What was found before the current run of a body: a guard decides anew what this run found, not what earlier ones did.
+struct Earlier {
+  std::size_t visit = 0;
+  Finding finding = {};
+};
+
 class Analyzer {
  public:
   Analyzer(const Graph& graph, const Types& types, const Premises& premises, const CheckOptions& options);
@@ -92,9 +98,11 @@ class Analyzer {
   Range result_without(const Node& node, const Operands& operands, std::size_t output, bool infinities);
   int record(NodeId id, ValueId value, const Site& site);
   int finding_of(NodeId id, ValueId value, const Site& site);
+  void keep_earlier(int index, bool is_new);
   void explain_by_operands(NodeId id, int index);
 
   // guards.cpp
+  void forget_this_visit(NodeId id);
   AbsTensor assuming(const Node& node, std::size_t operand, std::size_t condition, bool truth);
   void collect_restrictions(ValueId condition, bool truth, Restrictions& restrictions, int depth);
   void restrict_by(ValueId value, const AbsTensor& other, Relation relation, bool truth, Restrictions& restrictions);
@@ -119,6 +127,8 @@ class Analyzer {
   std::unordered_map<Computation, ValueId, ComputationHash> computed_;  // first value of each computation
   // The findings of a node are a chain: the last one by NodeId, the one before by finding.
   std::vector<int> last_site_, site_before_;
+  std::unordered_map<int, Earlier> earlier_;  // by finding, inside bodies
+  std::size_t visits_ = 0, visit_ = 0;        // of bodies: how many, and the current one
   std::vector<std::vector<NodeId>> users_;  // by ValueId, filled when the first guard is met
   std::chrono::steady_clock::time_point deadline_;
   std::string_view limit_;  // that was reached

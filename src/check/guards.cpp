@@ -201,6 +201,22 @@ std::vector<NodeId> Analyzer::guarded_nodes(const Node& select, std::size_t oper
   return sorted;
 }
 
+// What a node was found to do in this run of its body, undone.
+void Analyzer::forget_this_visit(NodeId id) {
+  for (int at = last_site_[id.at()]; at >= 0 && probing_ == 0; at = site_before_[static_cast<std::size_t>(at)]) {
+    Finding& finding = result_.findings[static_cast<std::size_t>(at)];
+    if (depth_ > 0) {
+      const auto earlier = earlier_.find(at);
+      if (earlier != earlier_.end() && earlier->second.visit == visit_) finding = earlier->second.finding;
+      continue;
+    }
+    finding.verdict = Verdict::proved;
+    finding.seen = {};
+    finding.certain = true;
+    finding.root = -1;
+  }
+}
+
 AbsTensor Analyzer::assuming(const Node& node, std::size_t operand, std::size_t condition, bool truth) {
   const ValueId value = node.inputs[operand];
   Restrictions restrictions;
@@ -219,14 +235,7 @@ AbsTensor Analyzer::assuming(const Node& node, std::size_t operand, std::size_t 
     result_.ranges[restricted.at()].exact.reset();
   }
   for (const NodeId id : nodes) {
-    // Decided anew under the restriction.
-    for (int at = last_site_[id.at()]; at >= 0 && probing_ == 0; at = site_before_[static_cast<std::size_t>(at)]) {
-      Finding& finding = result_.findings[static_cast<std::size_t>(at)];
-      finding.verdict = Verdict::proved;
-      finding.seen = {};
-      finding.certain = true;
-      finding.root = -1;
-    }
+    forget_this_visit(id);  // decided anew under the restriction
     run_node(id);
     for (const ValueId out : graph_.node(id).outputs) {
       if (out.valid()) result_.guarded[out.at()] = true;

@@ -227,10 +227,22 @@ int Analyzer::finding_of(NodeId id, ValueId value, const Site& site) {
   return last;
 }
 
+void Analyzer::keep_earlier(int index, bool is_new) {
+  Earlier& earlier = earlier_[index];
+  if (earlier.visit == visit_) return;
+  earlier.visit = visit_;
+  earlier.finding = result_.findings[static_cast<std::size_t>(index)];
+  if (!is_new) return;
+  earlier.finding.seen = {};
+  earlier.finding.certain = true;
+}
+
 // One finding per node, rule and operand, joined over iterations; its index.
 int Analyzer::record(NodeId id, ValueId value, const Site& site) {
   if (probing_ > 0) return -1;
+  const std::size_t known = result_.findings.size();
   const int index = finding_of(id, value, site);
+  if (depth_ > 0) keep_earlier(index, result_.findings.size() > known);
   Finding& finding = result_.findings[static_cast<std::size_t>(index)];
   finding.seen = join(finding.seen, site.seen);
   finding.certain = finding.certain && site.certain;

@@ -43,6 +43,7 @@ constexpr std::span<const OpDef> (*kFamilies[])() = {
     layout_ops,
     concat_ops,
     slice_ops,
+    pad_ops,
     rearrange_ops,
     select_ops,
     index_ops,

@@ -377,7 +377,9 @@ void range_group_query(RangeCall& call) {
     attention.mask = &call.in(10);
     attention.mask_alone = false;
   }
-  const AttendedRange scores = attend_range(call, attention);
+  AttendedRange scores = attend_range(call, attention);
+  if (call.has_range(11))
+    scores.total.nan |= call.hull(11).nan || call.hull(11).pinf;  // the sink is a score like others
   // A window may leave the queries of a short batch without keys.
   const Range output = attended(call, attention, scores, attention.value);
   call.out(0, join(output, point(0)));

@@ -85,8 +85,9 @@ void range_square(RangeCall& call) {
     fact.slack = mean->slack;
     fact.total = mean->source.index + 1;
   }
+  if (!is_float(dtype)) return call.out(0, std::move(result));
   result.facts.push_back(fact);
-  if (!x.hull().may_be_negative() && is_float(dtype)) {
+  if (!x.hull().may_be_negative()) {
     const Facts rows = mapped_facts(x.facts, Monotone::increasing, [&](const Range& r) { return square(dtype, r); });
     std::ranges::copy_if(rows, std::back_inserter(result.facts), speaks_of_rows);
   }
@@ -104,6 +105,7 @@ void use_inverse(RangeCall& call, const AbsTensor& x, const AbsTensor& inverse) 
 void carry_scaled_rows(const RangeCall& call, const AbsTensor& x, double factor,
                        Range (*scale)(DType, const Range&, const Range&), AbsTensor& result) {
   if (!(factor > 0) || !keeps_shape(call, x)) return;
+  if (may_wrap(result.dtype, x.hull().lo * factor, x.hull().hi * factor)) return;
   for (const Fact& fact : x.facts) {
     if (fact.kind != Fact::Kind::row_max) continue;
     Fact moved = fact;
@@ -311,7 +313,9 @@ PowerDomain power_domain(const AbsTensor& x, const AbsTensor& y) {
 
 Range integer_power(DType dtype, const Range& x, const Range& y) {
   if (!x.is_finite() || !y.is_finite() || x.lo < 0 || y.lo < 0) return any_finite(dtype);
-  return from_bounds(dtype, std::floor(raised(x.lo, y.lo) * (1 - 1e-12)), std::ceil(raised(x.hi, y.hi) * (1 + 1e-12)));
+  // Powers of 0 fall, those of other numbers rise with the exponent.
+  const auto [lo, hi] = std::minmax({raised(x.lo, y.lo), raised(x.lo, y.hi), raised(x.hi, y.lo), raised(x.hi, y.hi)});
+  return from_bounds(dtype, std::floor(lo * (1 - 1e-12)), std::ceil(hi * (1 + 1e-12)));
 }
 
 }  // namespace

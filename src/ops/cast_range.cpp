@@ -133,6 +133,10 @@ bool is_number(DType dtype) { return is_float(dtype) || is_int(dtype); }
 
 Facts cast_facts(const AbsTensor& x, DType to, const std::function<Range(const Range&)>& f) {
   if (!(is_number(x.dtype) || x.dtype == DType::boolean) || !is_number(to) || to == DType::float8e8m0) return {};
+  // Integers that wrap have no order.
+  const Range hull = x.hull();
+  const bool wraps = is_int(to) && !(hull.is_finite() && hull.lo >= lowest_finite(to) && hull.hi <= max_finite(to));
+  if (wraps) return {};
   Facts facts = mapped_facts(x.facts, Monotone::increasing, f);
   const auto exact = [&](const Range& cell) { return is_exact(cell, x.dtype, to); };
   if (!std::ranges::all_of(x.cells, exact)) return facts;

@@ -193,6 +193,7 @@ void range_trained_moments(RangeCall& call) {
   AxisSet axes = all_but_channels(x, true);
   // Each position is a channel of its own: only the batch is reduced.
   for (std::size_t i = 1; i < axes.size() && !is_spatial(call); ++i) axes[i] = false;
+  ask_for_elements(call, x, Reduced{axes, true});
   const AbsTensor z = mapped_groups(x, axes, x.dtype, [&](const Group& row) { return norm.normalized(row, x.dtype); });
   call.out(0, scaled_channels(call, z, x.dtype));
   norm.report(call, 0);

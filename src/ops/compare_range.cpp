@@ -196,7 +196,9 @@ void range_clip(RangeCall& call) {
   const AbsTensor& x = call.in(0);
   const Limits limits = limits_of(call);
   const bool no_low = below_all(x, limits.low);
-  const bool no_high = above_all(x, limits.high);
+  // Where the lower limit is above the upper one, the upper one wins.
+  const bool crossed = limits.low && limits.high && !(limits.low->greatest() <= limits.high->least());
+  const bool no_high = above_all(x, limits.high) && !crossed;
   if (no_low && no_high) return call.same(0, 0);
   const auto of_range = [&](const Range& cell) { return clipped(cell, limits); };
   AbsTensor result = map_cells(x, x.dtype, of_range);

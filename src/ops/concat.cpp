@@ -234,6 +234,7 @@ void range_split(RangeCall& call) {
     const bool equal = !given(call, "split", 1);
     const std::string text = "part" + std::to_string(i) + "/" + std::to_string(call.output_count());
     settle(call, i, selected(x, axis, sizes[i], equal ? select_step(x.rank() - axis, text) : "", call.symbols()));
+    if (call.has_output(i) && sizes[i] < 0) call.outs()[i].may_be_empty = true;
   }
 }
 
@@ -246,7 +247,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_concat,
      .eval = eval_concat,
-     .range = range_concat},
+     .range = range_concat,
+     .collects = true},
     {.name = "Split",
      .summary = "parts along an axis, of equal or given sizes",
      .signature = "(input: T, split?: int64 | float) -> (outputs...: T) where T: any",
@@ -255,7 +257,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_split,
      .eval = eval_split,
-     .range = range_split},
+     .range = range_split,
+     .sized_by = 1},
 };
 
 }  // namespace

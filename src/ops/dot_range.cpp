@@ -82,6 +82,14 @@ void scale(DotSum& sum, double factor) {
   sum.factors *= std::max(1.0, std::abs(factor));
 }
 
+void scale_total(DotSum& sum, double factor) {
+  const double below = sum.below, above = sum.above;
+  scale(sum, factor);
+  const bool turned = factor < 0;
+  sum.below = std::min(sum.below, turned ? -above : below);
+  sum.above = std::max(sum.above, turned ? -below : above);
+}
+
 DotSum join(const DotSum& a, const DotSum& b) {
   if (a.empty) return b;
   if (b.empty) return a;

@@ -37,6 +37,8 @@ void add_products(DotSum& sum, const Range& a, const Range& b, double least, dou
 void add_term(DotSum& sum, const Range& x);
 // Every term times a number.
 void scale(DotSum& sum, double factor);
+// The finished sum times a number: parts of it may overflow before it gets small.
+void scale_total(DotSum& sum, double factor);
 // Either of them.
 DotSum join(const DotSum& a, const DotSum& b);
 // Both hold: the finite bounds of each.

@@ -33,6 +33,7 @@ std::span<const OpDef> roi_ops();
 std::span<const OpDef> layout_ops();
 std::span<const OpDef> concat_ops();
 std::span<const OpDef> slice_ops();
+std::span<const OpDef> pad_ops();
 std::span<const OpDef> rearrange_ops();
 std::span<const OpDef> select_ops();
 std::span<const OpDef> index_ops();

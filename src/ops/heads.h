@@ -155,7 +155,7 @@ template <class A>
 Heads<A> heads_of(const Tensor& tensor, std::int64_t heads, std::string_view name) {
   if (tensor.rank() == 4) return {tensor.dim(0), tensor.dim(1), tensor.dim(2), tensor.dim(3), elements<A>(tensor)};
   require_rank(tensor, name, 3);
-  if (heads <= 0 || tensor.dim(2) % heads != 0) {
+  if (heads <= 0 || tensor.dim(2) % heads != 0 || tensor.dim(2) == 0) {
     throw Error(std::string(name) + " of shape " + to_string(tensor.dims()) + " does not split into " +
                 std::to_string(heads) + " heads");
   }

@@ -321,7 +321,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_one_hot,
      .eval = eval_one_hot,
-     .range = range_one_hot},
+     .range = range_one_hot,
+     .sized_by = 1},
 };
 
 }  // namespace

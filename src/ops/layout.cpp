@@ -482,7 +482,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_expand,
      .eval = eval_expand,
-     .range = range_expand},
+     .range = range_expand,
+     .sized_by = 1},
     {.name = "Tile",
      .summary = "repeated along each axis",
      .signature = "(input: T, repeats: int64 | float, axis?: int64 | float) -> (output: T) where T: any",
@@ -490,7 +491,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_tile,
      .eval = eval_tile,
-     .range = range_tile},
+     .range = range_tile,
+     .sized_by = 1},
 };
 
 }  // namespace

@@ -109,6 +109,10 @@ bool is_matrix(const AbsTensor& x) { return x.ranked && x.rank() == 2; }
 
 }  // namespace
 
+void zero_times_overflow(AbsTensor& x) {
+  for (Range& cell : x.cells) cell.nan |= cell.pinf || cell.ninf;
+}
+
 AbsTensor gemm_range(RangeCall& call) {
   const double alpha = call.real("alpha"), beta = call.real("beta");
   const Type& type = call.out_type(0);
@@ -127,11 +131,12 @@ AbsTensor gemm_range(RangeCall& call) {
   Contracted product = matrices ? matmul_sums(call, a, b, addend)
                                 : Contracted{smashed_products(call.in(0), call.in(1), 0, kManyElements), false};
   if (alpha != 1) {
-    for (DotSum& sum : product.sums.cells) scale(sum, alpha);
+    for (DotSum& sum : product.sums.cells) scale_total(sum, alpha);
     product.sums.terms += 2;
   }
   if (call.has_range(2) && !product.added) add_tensor(product.sums, call.in(2), beta);
   AbsTensor result = rounded(call, type, product.sums);
+  if (alpha == 0) zero_times_overflow(result);
   if (matrices && alpha == 1 && !call.has_range(2)) {
     const std::size_t a_axis = call.integer("transA") != 0 ? 0 : 1, b_axis = call.integer("transB") != 0 ? 1 : 0;
     cap_row_products(call, call.in(0), a_axis, call.in(1), b_axis, result);

@@ -30,5 +30,7 @@ void range_det(RangeCall& call);
 
 // alpha * A' * B' + beta * C in `dtype`.
 AbsTensor gemm_range(RangeCall& call);
+// What overflowed is NaN once it is multiplied by 0.
+void zero_times_overflow(AbsTensor& x);
 
 }  // namespace finity

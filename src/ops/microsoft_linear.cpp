@@ -186,10 +186,12 @@ void range_fused_matmul(RangeCall& call) {
                                    {{&call.in(1), right ? &*right : nullptr, {}}, order(1)});
   const double alpha = call.real("alpha");
   if (alpha != 1) {
-    for (DotSum& sum : product.sums.cells) scale(sum, alpha);
+    for (DotSum& sum : product.sums.cells) scale_total(sum, alpha);
     product.sums.terms += 2;
   }
-  call.out(0, rounded(call, call.out_type(0), product.sums));
+  AbsTensor result = rounded(call, call.out_type(0), product.sums);
+  if (alpha == 0) zero_times_overflow(result);
+  call.out(0, std::move(result));
 }
 
 // What is fused is not rounded before the activation.

@@ -240,7 +240,7 @@ Range aggregated(const RangeCall& call, DType dtype, const std::map<std::int64_t
     sum = {};
     add_term(sum, extremes);
   }
-  if (how == Aggregate::average) scale(sum, 1 / std::max(tree_count, 1.0));
+  if (how == Aggregate::average) scale_total(sum, 1 / std::max(tree_count, 1.0));
   add_term(sum, point(base));
   return rounded(call, dtype, sum, static_cast<double>(trees.size()) + 4);
 }

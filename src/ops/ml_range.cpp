@@ -106,9 +106,22 @@ void range_imputer(RangeCall& call) {
            }));
 }
 
+namespace {
+
+// Doubles and integers are rounded to float32 first.
+Range as_floats(const Range& x) {
+  Range rounded = x.has_finite() ? from_bounds(kFloat, x.lo, x.hi) : Range{};
+  rounded.nan |= x.nan;
+  rounded.pinf |= x.pinf;
+  rounded.ninf |= x.ninf;
+  return rounded;
+}
+
+}  // namespace
+
 // A row of zeros stays; otherwise it is divided by its largest element, or by a norm, which no element exceeds.
 void range_normalizer(RangeCall& call) {
-  const Range x = call.hull(0);
+  const Range x = as_floats(call.hull(0));
   if (x.is_empty()) return call.out(0, x);
   const bool largest = call.text("norm") == "MAX";
   Range divisor = x.finite();
@@ -124,12 +137,7 @@ void range_normalizer(RangeCall& call) {
 void range_feature_vectorizer(RangeCall& call) {
   Range hull = call.integers("inputdimensions").empty() ? Range{} : point(0);
   for (std::size_t i = 0; i < call.input_count(); ++i) {
-    const Range x = call.hull(i);
-    Range rounded = x.has_finite() ? from_bounds(kFloat, x.lo, x.hi) : Range{};
-    rounded.nan |= x.nan;
-    rounded.pinf |= x.pinf;
-    rounded.ninf |= x.ninf;
-    hull = join(hull, rounded);
+    hull = join(hull, as_floats(call.hull(i)));
   }
   call.out(0, hull);
 }

@@ -59,20 +59,30 @@ Range positions_below(std::int64_t size) {
   return whole_numbers(0, (size < 0 ? kManyElements : static_cast<double>(size)) - 1);
 }
 
-Range size_range(const Dim& dim) {
+Range size_range(const Dim& dim, bool may_be_zero) {
   if (dim.known()) return point(static_cast<double>(dim.size));
-  return whole_numbers(0, kManyElements);  // that there is an element must be declared
+  // That there is an element must be declared. kManyElements itself marks a size that is not computed: may_be_no_size.
+  return whole_numbers(0, may_be_zero ? kManyElements - 1 : kManyElements);
 }
 
-bool comes_from_sizes(const Range& range) { return range.hi >= kManyElements / 4; }
+bool may_be_no_size(const Range& size) {
+  const bool plain = size.lo == 0 && size.hi >= kManyElements;
+  return !(size.lo > 0) && !plain && !size.is_empty();
+}
+
+bool may_be_no_size(const AbsTensor& sizes) {
+  return !sizes.exact && std::ranges::any_of(sizes.cells, [](const Range& size) { return may_be_no_size(size); });
+}
 
 bool may_slice_nothing(const RangeCall& call, const std::optional<std::vector<std::int64_t>>& starts) {
   const bool from_zero = starts && std::ranges::all_of(*starts, [](std::int64_t start) { return start == 0; });
-  const bool ends_later = call.has_range(2) && call.hull(2).lo >= 1;
-  const auto by_data = [&](std::size_t i) {
-    return call.has_range(i) && !call.in(i).exact && !comes_from_sizes(call.hull(i));
-  };
-  return (by_data(1) || by_data(2)) && !(from_zero && ends_later);
+  const bool known_end = call.has_range(2) && call.in(2).exact != nullptr;
+  return !from_zero || known_end || !call.has_range(2) || may_be_no_size(call.in(2));
+}
+
+bool may_slice_nothing(std::int64_t start, std::int64_t end, std::int64_t step) {
+  if (step < 0) return !(start == -1 && end < -kManyElements);
+  return start > 0 || end < 0 || (start < 0 && end < kManyElements);
 }
 
 std::int64_t size_along(const AbsTensor& x, std::size_t axis) {

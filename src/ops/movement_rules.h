@@ -28,12 +28,15 @@ bool settle_unmoved(RangeCall& call);
 Range positions_below(std::int64_t size);
 // Whole numbers lo ... hi as an int64 range.
 Range whole_numbers(double lo, double hi);
-// A size: exact, or 0 up to kManyElements.
-Range size_range(const Dim& dim);
-// Computed from sizes of inputs, which are taken to be at least 1; not from data.
-bool comes_from_sizes(const Range& range);
-// Slice between places that data decide. Only a start at zero and an end after it are known to leave something.
+// A size: exact, or 0 up to kManyElements. `may_be_zero`: of a value that may have no elements.
+Range size_range(const Dim& dim, bool may_be_zero);
+// A size that is computed may be 0. Only one that comes as it is from a shape is taken to be at least 1.
+bool may_be_no_size(const Range& size);
+bool may_be_no_size(const AbsTensor& sizes);
+// Slice between places that are computed. Only a start at zero and an end after it are known to leave something.
 bool may_slice_nothing(const RangeCall& call, const std::optional<std::vector<std::int64_t>>& starts);
+// Slice between these places of an axis whose size is not known, but at least 1.
+bool may_slice_nothing(std::int64_t start, std::int64_t end, std::int64_t step);
 // Size of an axis in the operand's range, or -1.
 std::int64_t size_along(const AbsTensor& x, std::size_t axis);
 

@@ -145,6 +145,7 @@ void range_max_pool(RangeCall& call) {
 
 void range_global_max_pool(RangeCall& call) {
   const AbsTensor& x = call.in(0);
+  ask_for_elements(call, x, x.ranked ? std::optional(Reduced{spatial_axes(x), true}) : std::nullopt);
   if (x.ranked) call.out(0, reduced_max(call, x, {spatial_axes(x), true}));
   else range_shuffled(call);
 }
@@ -216,11 +217,14 @@ void range_average_pool(RangeCall& call) {
 
 void range_global_average_pool(RangeCall& call) {
   const AbsTensor& x = call.in(0);
-  if (x.ranked) {
-    call.out(0, reduced_mean(call, x, {spatial_axes(x), true}));
-    return;
-  }
+  ask_for_elements(call, x, x.ranked ? std::optional(Reduced{spatial_axes(x), true}) : std::nullopt);
   const DType dtype = call.out_dtype(0);
+  if (x.ranked) {
+    AbsTensor mean = reduced_mean(call, x, {spatial_axes(x), true});
+    // Some libraries make the mean of nothing 0.
+    if (x.may_be_empty) mean = map_cells(mean, dtype, [](const Range& cell) { return join(cell, point(0)); });
+    return call.out(0, std::move(mean));
+  }
   call.out(0, in_all_carriers(call, dtype, [&](DType carrier) {
              return group_mean(dtype, carrier, group_of(x.hull(), 1, kManyElements));
            }));
@@ -296,8 +300,10 @@ void range_global_lp_pool(RangeCall& call) {
   const auto norm = [&](const Group& group) {
     return in_all_carriers(call, dtype, [&](DType carrier) { return norm_of(call, dtype, carrier, group, *p); });
   };
-  if (!x.ranked) call.out(0, norm(group_of(x.hull(), 1, kManyElements)));
-  else call.out(0, reduced_cells(x, spatial_axes(x), true, dtype, norm));
+  AbsTensor result = x.ranked ? reduced_cells(x, spatial_axes(x), true, dtype, norm)
+                              : uniform(call.out_type(0), norm(group_of(x.hull(), 1, kManyElements)));
+  if (x.may_be_empty) result = map_cells(result, dtype, [](const Range& cell) { return join(cell, point(0)); });
+  call.out(0, std::move(result));
 }
 
 }  // namespace finity

@@ -222,12 +222,11 @@ void join_with_nothing(const AbsTensor& x, const std::optional<Reduced>& reduced
   result.forms.clear();
 }
 
-// A mean or a largest of nothing.
+}  // namespace
+
 void ask_for_elements(RangeCall& call, const AbsTensor& x, const std::optional<Reduced>& reduced) {
   if (may_reduce_nothing(x, reduced)) call.site("FN306", 0, {}, true);
 }
-
-}  // namespace
 
 AbsTensor reduced_by_op(RangeCall& call, const GroupRange& f) {
   const std::optional<Reduced> reduced = reduced_of(call);

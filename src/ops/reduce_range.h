@@ -28,6 +28,8 @@ struct Reduced {
 // Operand 0 reduced as the node says, and a fact about operand 0 and that reduction.
 AbsTensor reduced_by_op(RangeCall& call, const GroupRange& f);
 void add_reduction_fact(RangeCall& call, AbsTensor& result, Fact::Kind kind);
+// A mean or a largest of nothing is FN306. Without `reduced`, anything may be reduced.
+void ask_for_elements(RangeCall& call, const AbsTensor& x, const std::optional<Reduced>& reduced);
 AbsTensor reduced_mean(RangeCall& call, const AbsTensor& x, const Reduced& reduced);
 AbsTensor reduced_max(RangeCall& call, const AbsTensor& x, const Reduced& reduced);
 

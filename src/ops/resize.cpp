@@ -401,6 +401,8 @@ void range_resize(RangeCall& call) {
     }
   }
   range_interpolated(call, how);
+  const bool shrinks = call.has_range(2) && call.hull(2).has_finite() && !(call.hull(2).lo >= 1);
+  if (shrinks && call.has_output(0)) call.outs()[0].may_be_empty |= !call.out_type(0).dims().has_value();
 }
 
 void range_upsample(RangeCall& call) { range_interpolated(call, {.moves_only = call.text("mode") == "nearest"}); }
@@ -424,7 +426,8 @@ const OpDef kOps[] = {
      .freedom = kFreedom,
      .infer = infer_resize,
      .eval = eval_resize,
-     .range = range_resize},
+     .range = range_resize,
+     .sized_by = 3},
     {.name = "Upsample",
      .until = 9,
      .summary = "a larger size by nearest or linear interpolation",

@@ -1,6 +1,7 @@
 #include "ops/rules.h"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 
 #include "base/error.h"
@@ -65,6 +66,30 @@ std::vector<std::size_t> normalize_axes(std::span<const std::int64_t> axes, std:
   result.reserve(axes.size());
   for (const std::int64_t axis : axes) result.push_back(normalize_axis(axis, rank));
   return result;
+}
+
+std::vector<std::size_t> axes_or_first(std::span<const std::int64_t> axes, bool given, std::size_t count,
+                                       std::size_t rank) {
+  std::vector<std::size_t> result;
+  if (given) {
+    result = normalize_axes(axes, rank);
+  } else {
+    result.resize(count);
+    std::iota(result.begin(), result.end(), std::size_t{0});
+  }
+  if (result.size() != count) {
+    throw Error(std::to_string(result.size()) + " axes for " + std::to_string(count) + " entries");
+  }
+  if (count > rank) throw Error("more entries than the tensor's " + std::to_string(rank) + " axes");
+  std::vector<std::size_t> sorted = result;
+  std::ranges::sort(sorted);
+  if (std::ranges::adjacent_find(sorted) != sorted.end()) throw Error("an axis is given twice");
+  return result;
+}
+
+void require_all_axes(bool axes_given, std::size_t count, std::size_t rank) {
+  if (axes_given || count == rank) return;
+  throw Error("entries for " + std::to_string(count) + " axes of a tensor of rank " + std::to_string(rank));
 }
 
 Dim product(std::span<const Dim> dims) {

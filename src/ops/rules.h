@@ -26,6 +26,11 @@ Dims broadcast(const Dims& a, const Dims& b);
 // Throws Error unless -rank <= axis < rank (or <= rank where `inclusive`).
 std::size_t normalize_axis(std::int64_t axis, std::size_t rank, bool inclusive = false);
 std::vector<std::size_t> normalize_axes(std::span<const std::int64_t> axes, std::size_t rank);
+// The axes a list of parameters speaks about: those given, else the first ones.
+std::vector<std::size_t> axes_or_first(std::span<const std::int64_t> axes, bool given, std::size_t count,
+                                       std::size_t rank);
+// Without axes the entries are for all of them.
+void require_all_axes(bool axes_given, std::size_t count, std::size_t rank);
 
 // The product of sizes when all are known; a symbol survives only factors of 1 (with a zero the product is zero).
 Dim product(std::span<const Dim> dims);

@@ -153,7 +153,8 @@ Range scattered_range(const RangeCall& call, const Range& data, const Range& upd
   if (reduction == "max") return join(data, maximum(data, update));
   if (reduction == "min") return join(data, minimum(data, update));
   if (reduction == "mul") return product_with(dtype, data, update, most);
-  Range result;
+  // Between two updates the sum stands in the data, whatever partial sums are kept in elsewhere.
+  Range result = sum_with(dtype, dtype, data, update, most);
   for (const DType accumulator : call.accumulators(dtype)) {
     result = join(result, sum_with(dtype, accumulator, data, update, most));
   }

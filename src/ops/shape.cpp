@@ -48,7 +48,7 @@ void range_shape(RangeCall& call) {
   result.cells.clear();
   for (std::size_t i = 0; i < part.size(); ++i) {
     if (i > 0) result.cuts[0].push_back(static_cast<std::int64_t>(i));
-    result.cells.push_back(size_range(part[i]));
+    result.cells.push_back(size_range(part[i], call.in(0).may_be_empty));
   }
   if (part.empty()) result.cells = {Range{}};
   settle(call, 0, std::move(result));
@@ -57,7 +57,7 @@ void range_shape(RangeCall& call) {
 void range_size(RangeCall& call) {
   const Type& type = call.in_type(0);
   Range count = point(1);
-  for (const Dim& dim : type.shape) count = multiply(DType::int64, count, size_range(dim));
+  for (const Dim& dim : type.shape) count = multiply(DType::int64, count, size_range(dim, call.in(0).may_be_empty));
   call.out(0, type.ranked ? count : whole_numbers(0, kManyElements));
 }
 
@@ -166,7 +166,8 @@ void range_range(RangeCall& call) {
   result.integer = result.has_finite() && start.integer && delta.integer && slack == 0;
   call.out(0, result);
   const bool some = (delta.lo > 0 && limit.lo > start.hi) || (delta.hi < 0 && limit.hi < start.lo);
-  if (call.has_output(0)) call.outs()[0].may_be_empty = !some && !comes_from_sizes(limit);
+  const bool all_of_them = start.is_point() && start.lo == 0 && delta.lo > 0 && !may_be_no_size(limit);
+  if (call.has_output(0)) call.outs()[0].may_be_empty = !some && !all_of_them;
 }
 
 // ---- EyeLike ---------------------------------------------------------------

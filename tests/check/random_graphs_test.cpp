@@ -8,6 +8,7 @@
 
 #include "check/verify.h"
 #include "formats/text/text.h"
+#include "support/fingerprint.h"
 #include "support/graph_generator.h"
 #include "support/recorded.h"
 
@@ -15,7 +16,7 @@ namespace finity {
 namespace {
 
 constexpr int kDraws = 12;
-constexpr std::uint64_t kRecorded = 600;
+constexpr std::uint64_t kRecorded = 600, kFingerprinted = 3000;
 
 struct GraphTotals {
   std::size_t proved = 0;
@@ -96,6 +97,18 @@ TEST(RandomGraphs, AreAsRecorded) {
     if (smashed != now[title]) now[title + ", smashed, interval"] = smashed;
   }
   expect_as_recorded("random_graphs", now);
+}
+
+TEST(RandomGraphs, GiveWhatTheyGave) {
+  const RangeSettings modes[] = {{}, {.max_cells = 4}, {.max_cells = 65536, .flush_subnormals = true}};
+  for (std::uint64_t seed = kRecorded + 1; seed <= kFingerprinted; ++seed) {
+    const RandomModel model = random_model(seed);
+    const Graph graph = parse_graph(model.text, "seed " + std::to_string(seed));
+    const Types types = infer_types(graph);
+    const RangeSettings& settings = modes[seed % std::size(modes)];
+    const Premises given = premises(graph, types, model.contract, settings.max_cells);
+    computed("seed " + std::to_string(seed) + "\n" + shown(graph, analyze(graph, types, given, {.ranges = settings})));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(In, RandomGraphs,

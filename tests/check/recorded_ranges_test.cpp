@@ -17,6 +17,8 @@
 #include "support/around.h"
 #include "support/check_case.h"
 #include "support/check_model.h"
+#include "support/fingerprint.h"
+#include "support/range_probe.h"
 #include "support/recorded.h"
 #include "support/support.h"
 #include "tensor/convert.h"
@@ -27,6 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kRuns = 8;
+constexpr int kMixes = 12;
 
 // ---- cases -----------------------------------------------------------------------
 
@@ -49,7 +52,13 @@ void expect_sound(const Graph& graph, const Types& types, const Premises& given,
     }
   } catch (const Error& error) {
     const bool escaped = std::string_view(error.what()).starts_with("verification failed: node");
-    if (escaped) ADD_FAILURE() << error.what() << "\n" << print_graph(graph);
+    if (!escaped) return;
+    std::string operands;
+    for (const ValueId id : graph.main().inputs) {
+      const std::shared_ptr<AbsTensor>& operand = given.of[id.at()];
+      operands += "\n" + graph.value(id).name + " " + (operand == nullptr ? "" : shown(*operand));
+    }
+    ADD_FAILURE() << error.what() << "\n" << print_graph(graph) << operands;
   }
 }
 
@@ -197,29 +206,38 @@ void add_op_cases(const std::string& text, const std::string& file, const std::s
   }
 }
 
-Records op_records(const std::string& path) {
-  const std::string file = fs::path(path).filename();
-  const std::string text = read_text_file(path);
+// A case file, with more or less of the operands known.
+struct Told {
+  std::string all_inputs = {}, integers = {}, weights = {}, only_weights = {};
+};
+
+Told told(const std::string& text) {
   // Operands that say how become constants: `Slice(x, int64[1] {0}, ...`.
   static const std::regex kIntegers(R"(([(,] ?)((?:u?int[0-9]+|bool)\[))");
   // So do weights: all floats but the first operand.
   static const std::regex kWeights(R"((, ?)(b?float[0-9]+\[))");
-  std::string known, weights, only_weights;
+  Told result{.all_inputs = text};
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);) {
-    const bool result = line.find("  expect ") == 0;
-    known += (result ? line : std::regex_replace(line, kIntegers, "$1const $2")) + "\n";
-    const std::string integers_known = known.substr(known.rfind('\n', known.size() - 2) + 1);
-    weights += result ? line + "\n" : std::regex_replace(integers_known, kWeights, "$1const $2");
-    only_weights += (result ? line : std::regex_replace(line, kWeights, "$1const $2")) + "\n";
+    const bool expected = line.find("  expect ") == 0;
+    const std::string known = expected ? line : std::regex_replace(line, kIntegers, "$1const $2");
+    result.integers += known + "\n";
+    result.weights += (expected ? line : std::regex_replace(known, kWeights, "$1const $2")) + "\n";
+    result.only_weights += (expected ? line : std::regex_replace(line, kWeights, "$1const $2")) + "\n";
   }
+  return result;
+}
+
+Records op_records(const std::string& path) {
+  const std::string file = fs::path(path).filename();
+  const Told texts = told(read_text_file(path));
   Records records;
-  add_op_cases(text, file, "", {}, records);
-  add_op_cases(known, file, ", constants known", {}, records);
-  add_op_cases(known, file, ", smashed", {.max_cells = 1}, records);
-  add_op_cases(weights, file, ", weights known", {}, records);
-  add_op_cases(weights, file, ", weights known, few cells", {.max_cells = 4}, records);
-  add_op_cases(only_weights, file, ", only weights known", {}, records);
+  add_op_cases(texts.all_inputs, file, "", {}, records);
+  add_op_cases(texts.integers, file, ", constants known", {}, records);
+  add_op_cases(texts.integers, file, ", smashed", {.max_cells = 1}, records);
+  add_op_cases(texts.weights, file, ", weights known", {}, records);
+  add_op_cases(texts.weights, file, ", weights known, few cells", {.max_cells = 4}, records);
+  add_op_cases(texts.only_weights, file, ", only weights known", {}, records);
   return records;
 }
 
@@ -259,9 +277,50 @@ TEST_P(RecordedRanges, AreTheSame) {
   expect_as_recorded(suite, now);
 }
 
-std::vector<std::string> suites() {
+// ---- mixed operands --------------------------------------------------------------
+
+// Every operand in a way of its own, in any mode: too many to be recorded one by one.
+void look_at_mixes(const OpCase& test) {
+  constexpr std::size_t kCells[] = {1, 4, 64, 4096};
+  Rng rng = seeded(std::hash<std::string_view>{}(test.name));
+  for (int mix = 0; mix < kMixes; ++mix) {
+    RangeSettings settings{.max_cells = kCells[rng.below(std::size(kCells))], .affine = rng.below(6) != 0};
+    if (rng.below(4) == 0) settings.accumulate = DType::float32;
+    settings.flush_subnormals = rng.below(6) == 0;
+    const Known known = rng.below(5) == 0 ? Known::ranks : Known::all;
+    try {
+      const Graph graph = known == Known::all ? test.graph : forgetful(test.graph, known);
+      const Types types = infer_types(graph);
+      Premises given = mixed_premises(graph, types, inputs_of(test), settings.max_cells, rng);
+      if (known != Known::all) given = without_shapes(graph, types, std::move(given));
+      const Analysis analysis = analyze(graph, types, given, {.ranges = settings});
+      computed(test.name + " " + std::to_string(mix) + "\n" + shown(graph, analysis));
+      EXPECT_EQ(end_outside_format(graph, analysis), "") << print_graph(graph);
+      if (!needs_ordinary_inputs(graph, true)) expect_sound(graph, types, given, analysis);
+    } catch (const Error& error) {
+      computed(test.name + ": " + error.what());
+    }
+  }
+}
+
+class MixedOperands : public testing::TestWithParam<std::string> {};
+
+// FINITY_TEST_SEED=N mixes in other ways.
+TEST_P(MixedOperands, LieInTheirRanges) {
+  const std::string path = std::string(FINITY_TESTDATA) + "/ops/" + GetParam().substr(4) + ".txt";
+  const Told texts = told(read_text_file(path));
+  for (const std::string* text : {&texts.all_inputs, &texts.integers, &texts.weights, &texts.only_weights}) {
+    for (const OpCase& test : parse_cases(*text, path)) {
+      if (test.error.empty()) look_at_mixes(test);
+    }
+  }
+}
+
+// ---- suites ----------------------------------------------------------------------
+
+std::vector<std::string> suites(const std::vector<std::string>& folders) {
   std::vector<std::string> names;
-  for (const std::string folder : {"ops", "check"}) {
+  for (const std::string& folder : folders) {
     for (const auto& entry : fs::directory_iterator(std::string(FINITY_TESTDATA) + "/" + folder)) {
       if (entry.path().extension() == ".txt") names.push_back(folder + "_" + entry.path().stem().string());
     }
@@ -270,7 +329,9 @@ std::vector<std::string> suites() {
   return names;
 }
 
-INSTANTIATE_TEST_SUITE_P(Text, RecordedRanges, testing::ValuesIn(suites()),
+INSTANTIATE_TEST_SUITE_P(Text, RecordedRanges, testing::ValuesIn(suites({"ops", "check"})),
+                         [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Text, MixedOperands, testing::ValuesIn(suites({"ops"})),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "conformance/conformance.h"
 #include "formats/onnx/onnx.h"
 #include "formats/onnx/test_data.h"
+#include "support/fingerprint.h"
 #include "support/recorded.h"
 
 namespace finity {
@@ -139,6 +140,7 @@ void check_model(const std::string& directory, const Setting& setting, Totals& t
   options.ranges.affine = setting.affine;
   const Analysis analysis = analyze(graph, types, given, options);
   ++totals.models;
+  computed(directory.substr(directory.rfind('/') + 1) + "\n" + shown(graph, analysis));
   totals.records[std::filesystem::path(directory).filename()] = outputs_in_short(graph, analysis);
   if (setting.wish == Wish::own && setting.as == DType::undefined) {
     VerifyReport own;

@@ -20,6 +20,7 @@
 #include "ops/op.h"
 #include "ops/range_call.h"
 #include "ops/rules.h"
+#include "support/fingerprint.h"
 #include "tensor/convert.h"
 #include "tensor/float_formats.h"
 #include "types/infer.h"
@@ -253,6 +254,7 @@ class Trial {
     Symbols symbols;
     RangeCall call(graph_, node, std::move(operands), out_types, settings_, symbols, nullptr);
     node.op->range(call);
+    computed(node_.op + " -> " + in_a_line(call.outs(), call.sites()));
     return {call.outs(), call.sites()};
   }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "base/rng.h"
 #include "check/contract.h"
 #include "exec/reference.h"
 
@@ -30,5 +31,9 @@ AbsTensor around(const Tensor& tensor, std::size_t max_cells, const Besides& bes
 // Inputs that are sequences, strings or not given keep the usual guess.
 Premises premises_around(const Graph& graph, const Types& types, const Inputs& inputs, std::size_t max_cells,
                          const Besides& besides = {});
+
+// The same elements, each operand treated in a way of its own: near or far, cut anywhere, with infinities or NaN here
+// and there. Most integers stay what they are.
+Premises mixed_premises(const Graph& graph, const Types& types, const Inputs& inputs, std::size_t max_cells, Rng& rng);
 
 }  // namespace finity

@@ -257,7 +257,9 @@ class GraphGenerator {
   void add_layer() {
     const Item x = any();
     const std::string axis = chance(50) ? "0" : "1";
-    switch (below(17)) {
+    switch (below(19)) {
+      case 17:
+      case 18: integers(x); break;
       case 13:
       case 14: narrow_block(x); break;
       case 15:
@@ -284,7 +286,7 @@ class GraphGenerator {
         break;
       }
       case 4: {
-        const std::string low = number("-0.5"), high = number(pick(kNumbers));
+        const std::string low = number(chance(50) ? "-0.5" : pick(kNumbers)), high = number(pick(kNumbers));
         add(x.dims, "Clip(" + x.name + ", " + low + ", " + high + ")");
         break;
       }
@@ -303,6 +305,45 @@ class GraphGenerator {
     write(there, "Cast(" + x.name + ") {to = " + std::string(chance(50) ? "10" : "16") + "}");
     const std::string like_it = constant(format_, {}, "0");
     add(x.dims, "CastLike(" + there + ", " + like_it + ")");
+  }
+  // Whole numbers, some of which wrap, and back.
+  void integers(const Item& x) {
+    struct Kind {
+      std::string_view name, code, large;
+    };
+    static const std::vector<Kind> kKinds = {
+        {"int8", "3", "64"}, {"uint8", "2", "100"}, {"int32", "6", "1073741824"}, {"int32", "6", "3"}};
+    Kind kind = kKinds[below(kKinds.size())];
+    const std::string clipped = fresh(), low = number("-100"), high = number("100");
+    write(clipped, "Clip(" + x.name + ", " + low + ", " + high + ")");
+    std::string now = fresh();
+    write(now, "Cast(" + clipped + ") {to = " + std::string(kind.code) + "}");
+    Dims dims = x.dims;
+    const auto apply = [&](const std::string& call) {
+      now = fresh();
+      write(now, call);
+    };
+    for (std::uint64_t steps = 1 + below(4); steps > 0; --steps) {
+      const std::string large = constant(kind.name, {}, std::string(kind.large)), extreme = fresh();
+      switch (below(7)) {
+        case 0:
+          write(extreme, std::string(chance(70) ? "ReduceMax" : "ReduceMin") + ":13(" + now + ") {axes = [1]}");
+          apply(chance(80) ? "Sub(" + now + ", " + extreme + ")" : "Add(" + extreme + ", " + now + ")");
+          break;
+        case 1: apply("Mul(" + now + ", " + large + ")"); break;
+        case 2: apply("Mul(" + now + ", " + now + ")"); break;
+        case 3: apply(std::string(chance(50) ? "Add(" : "Sub(") + now + ", " + large + ")"); break;
+        case 4: apply("Abs(" + now + ")"); break;
+        case 5:
+          kind = kKinds[below(2)];
+          apply("Cast(" + now + ") {to = " + std::string(kind.code) + "}");
+          break;
+        default:
+          dims[1] = 1;
+          apply(std::string(chance(50) ? "ReduceMax" : "ReduceMin") + ":13(" + now + ") {axes = [1]}");
+      }
+    }
+    add(dims, "CastLike(" + now + ", " + constant(format_, {}, "0") + ")");
   }
   // Something computed in a narrower format, beside what it was computed from.
   void narrow_block(const Item& x) {
@@ -357,9 +398,15 @@ class GraphGenerator {
     const std::string go = fresh(), on = fresh(), now = fresh(), next = fresh(), step = fresh();
     const std::string first =
         "(" + step + ": int64[], " + go + ": bool[], " + now + ": " + std::string(format_) + dims_text(x.dims) + ")";
-    const std::string update = std::string(pick(kBinary)) + "(" + now + ", " + like(x).name + ")";
+    std::string update = next + " = " + std::string(pick(kBinary)) + "(" + now + ", " + like(x).name + ")";
+    if (chance(50)) {  // where it is larger than something, a function of it
+      const std::string condition = fresh(), value = fresh(), taken = fresh();
+      update = condition + " = Greater(" + now + ", " + like(x).name + ")  " + value + " = " +
+               std::string(pick(kUnary)) + "(" + now + ")  " + taken + " = Where(" + condition + ", " + value + ", " +
+               now + ")  " + next + " = Add(" + taken + ", " + number(pick(kNumbers)) + ")";
+    }
     add(x.dims, "Loop(" + trips + ", _, " + x.name + ") {body = graph " + first + " -> (" + on + ", " + next + ") { " +
-                    on + " = Identity(" + go + ")  " + next + " = " + update + " }}");
+                    on + " = Identity(" + go + ")  " + update + " }}");
   }
   void one_hot(const Item& x) {
     const std::string which = fresh(), hot = fresh(), depth = constant("int64", {}, std::to_string(x.dims[1]));

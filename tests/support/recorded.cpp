@@ -20,7 +20,7 @@ namespace finity {
 
 namespace {
 
-constexpr std::size_t kShownCells = 12;
+constexpr std::size_t kShownCells = 12, kAllCells = 65536;
 
 // Numbers of float32 and narrower formats in full; of others six digits: libraries differ in the last ones.
 std::string shown(double x) {
@@ -43,7 +43,9 @@ std::string shown(const Range& range) {
   return text.empty() ? "nothing" : text;
 }
 
-std::string shown(const AbsTensor& x) {
+namespace {
+
+std::string shown_cells(const AbsTensor& x, std::size_t most) {
   std::string text;
   for (std::size_t axis = 0; axis < x.cuts.size() && x.cut(); ++axis) {
     if (x.cuts[axis].empty()) continue;
@@ -51,14 +53,12 @@ std::string shown(const AbsTensor& x) {
     for (const std::int64_t cut : x.cuts[axis]) text += " " + std::to_string(cut);
     text += "; ";
   }
-  if (x.cells.size() > kShownCells) return text + shown(x.hull());
+  if (x.cells.size() > most) return text + shown(x.hull());
   for (std::size_t cell = 0; cell < x.cells.size(); ++cell) text += (cell == 0 ? "" : " | ") + shown(x.cells[cell]);
   return text;
 }
 
-namespace {
-
-std::string shown(const Graph& graph, const Fact& fact) {
+std::string shown(const Fact& fact, const std::string& source) {
   static constexpr std::array<const char*, 20> kKinds = {"max_of",
                                                          "at_least",
                                                          "at_most",
@@ -80,7 +80,7 @@ std::string shown(const Graph& graph, const Fact& fact) {
                                                          "row_norm",
                                                          "row_min"};
   std::string text = kKinds.at(static_cast<std::size_t>(fact.kind));
-  if (fact.source.valid()) text += " " + graph.value(fact.source).name;
+  if (fact.source.valid()) text += " " + source;
   if (fact.axes != 0) text += " axes " + std::to_string(fact.axes);
   if (!fact.aligned) text += " reduced";
   if (fact.slack != 0) text += " slack " + shown(fact.slack);
@@ -105,13 +105,26 @@ std::string shown_forms(const AbsTensor& x) {
 
 }  // namespace
 
+std::string shown(const AbsTensor& x) { return shown_cells(x, kShownCells); }
+
+std::string shown_whole(const AbsTensor& x) {
+  std::string text = x.ranked ? to_string(x.sizes) + " " : "";
+  text += shown_cells(x, kAllCells) + shown_forms(x);
+  for (const Fact& fact : x.facts) {
+    text += "; " + shown(fact, fact.source.valid() ? std::to_string(fact.source.at()) : "");
+  }
+  return text;
+}
+
 std::string shown(const Graph& graph, const Analysis& analysis) {
   std::string text;
   for (std::size_t i = 0; i < graph.values().size(); ++i) {
     const Value& value = graph.values()[i];
     if (!analysis.reached[i] || !value.producer.valid()) continue;
     text += "  " + value.name + " " + shown(analysis.ranges[i]) + shown_forms(analysis.ranges[i]) + "\n";
-    for (const Fact& fact : analysis.ranges[i].facts) text += "    " + shown(graph, fact) + "\n";
+    for (const Fact& fact : analysis.ranges[i].facts) {
+      text += "    " + shown(fact, fact.source.valid() ? graph.value(fact.source).name : "") + "\n";
+    }
   }
   for (const Finding& finding : analysis.findings) {
     if (!finding.node.valid()) continue;

@@ -11,6 +11,7 @@ namespace finity {
 
 std::string shown(const Range& range);
 std::string shown(const AbsTensor& x);
+std::string shown_whole(const AbsTensor& x);  // with sizes, every cell, facts and forms
 // Every computed value with its facts, then the findings.
 std::string shown(const Graph& graph, const Analysis& analysis);
 
