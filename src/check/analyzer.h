@@ -129,7 +129,7 @@ class Analyzer {
   std::vector<int> last_site_, site_before_;
   std::unordered_map<int, Earlier> earlier_;  // by finding, inside bodies
   std::size_t visits_ = 0, visit_ = 0;        // of bodies: how many, and the current one
-  std::vector<std::vector<NodeId>> users_;  // by ValueId, filled when the first guard is met
+  std::vector<std::vector<NodeId>> users_;    // by ValueId, filled when the first guard is met
   std::chrono::steady_clock::time_point deadline_;
   std::string_view limit_;  // that was reached
   bool stop_told_ = false;

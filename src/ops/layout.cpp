@@ -322,9 +322,8 @@ void infer_expand(InferCall& call) {
   if (!wanted || !call.ranked(0)) return;
   Shape result = broadcast(call.shape(0), requested_shape(*wanted));
   const auto value = shape_elements(call, 0);
-  if (value && value->size() == 1 && result.size() == 1 && result[0].known() && result[0].size <= 64) {
+  if (value && value->size() == 1 && result.size() == 1 && result[0].known() && result[0].size <= 64)
     call.set_shape_value(0, Shape(static_cast<std::size_t>(result[0].size), value->front()));
-  }
   call.set_shape(0, std::move(result));
 }
 
@@ -335,10 +334,9 @@ void eval_expand(EvalCall& call) {
 
 void range_expand(RangeCall& call) {
   const AbsTensor& x = call.in(0);
-  const Type& type = call.out_type(0);
   if (settle_unmoved(call)) return;
-  if (!x.ranked || !type.ranked) return call.out(0, x.hull());
-  settle(call, 0, broadcasted(x, sizes_of(type), call.symbols()));
+  if (!x.ranked || !call.out_type(0).ranked) return call.out(0, x.hull());
+  settle(call, 0, broadcasted(x, sizes_of(call.out_type(0)), call.symbols()));
 }
 
 // ---- Tile ------------------------------------------------------------------
