@@ -161,7 +161,9 @@ std::vector<AbsTensor> Analyzer::run_body(BodyId id, std::span<const AbsTensor> 
   for (std::size_t i = 0; i < body.inputs.size(); ++i) {
     const ValueId input = body.inputs[i];
     // The type holds for every iteration; sizes and relations of one iteration need not.
-    store(input, uniform(types_[input], i < inputs.size() ? inputs[i].hull() : top(types_[input].dtype)));
+    AbsTensor range = uniform(types_[input], i < inputs.size() ? inputs[i].hull() : top(types_[input].dtype));
+    range.may_be_empty = i < inputs.size() && inputs[i].may_be_empty;
+    store(input, std::move(range));
   }
   run_nodes(body);
   std::vector<AbsTensor> outputs;

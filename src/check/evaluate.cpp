@@ -133,6 +133,9 @@ void Analyzer::apply_rule(NodeId id, const Node& node, Operands operands) {
   hooks.assuming = [&](std::size_t operand, std::size_t condition, bool truth) {
     return assuming(node, operand, condition, truth);
   };
+  hooks.not_below = [&](std::size_t whole, std::size_t part) {
+    return not_below(node.inputs[whole], node.inputs[part], 0);
+  };
   call.set_hooks(std::move(hooks));
   node.op->range(call);
   use_rows(call);

@@ -110,7 +110,8 @@ void add_check(CLI::App& app, int& exit_code) {
       ->check(CLI::IsMember({"confirmed", "possible", "unknown"}));
   command->add_option("--baseline", settings.baseline, "Accept the findings in this file (see finity baseline)");
   command->add_option("--max-findings", settings.max_findings, "Findings printed per model (default 10; 0: all)");
-  command->add_option("--verify", settings.verify, "Evaluate this many random inputs and compare with the ranges");
+  command->add_option("--verify", settings.verify, "Evaluate this many random inputs and compare with the ranges")
+      ->check(CLI::Range(0, 1'000'000));
   command->add_option("--seed", settings.seed, "For --verify (default 0)");
   command
       ->add_option("--values", settings.values,

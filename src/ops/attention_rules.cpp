@@ -188,23 +188,24 @@ void range_linear_attention(RangeCall& call) {
   const double state = state_limit(bound, first, length >= 0 ? static_cast<double>(length) : kManyElements);
   double scale = call.real("scale");
   if (scale == 0) scale = key_size > 0 ? 1 / std::sqrt(static_cast<double>(key_size)) : 1;
-  const double output = std::abs(scale) * bound.keys * state * call.hull(0).magnitude() * bound.room;
+  const double sums = bound.keys * state * call.hull(0).magnitude() * bound.room;  // before they are scaled
   bool bad = false;
   for (std::size_t i = 0; i < call.input_count(); ++i) {
     if (!call.has_range(i)) continue;
     const Range x = call.hull(i);
     bad |= x.nan || x.pinf || x.ninf;
   }
-  const auto give = [&](std::size_t i, double magnitude) {
+  const auto give = [&](std::size_t i, double magnitude, double before) {
     if (!call.has_output(i)) return;
     Range range = from_bounds(call.out_dtype(i), -magnitude, magnitude, 1);
-    range.nan |= bad || range.pinf;
-    range.pinf |= bad;
-    range.ninf |= bad;
+    const bool overflows = range.pinf || !(before <= max_finite(call.out_dtype(i)));
+    range.nan |= bad || overflows;
+    range.pinf |= bad || overflows;
+    range.ninf |= bad || overflows;
     call.out(i, range);
   };
-  give(0, output);
-  give(1, state);
+  give(0, std::abs(scale) * sums, sums);
+  give(1, state, state);
 }
 
 // ---- com.microsoft -------------------------------------------------------------------

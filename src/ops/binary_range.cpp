@@ -101,12 +101,25 @@ void use_inverse(RangeCall& call, const AbsTensor& x, const AbsTensor& inverse) 
   cap_magnitude(call.outs()[0], fact->range.hi * (1 + 4 * unit_roundoff(call.out_dtype(0))));
 }
 
+// A bound of |source| times a positive constant: a largest absolute value over 127.
+void carry_scaled_abs(const RangeCall& call, const Fact& fact, double factor, AbsTensor& result) {
+  const DType dtype = result.dtype;
+  if (!is_float(dtype) || call.settings().flush_subnormals || !std::isfinite(factor)) return;
+  Fact moved = fact;
+  moved.range = point((fact.range.is_point() ? fact.range.lo : 1) * factor);
+  moved.slack = fact.slack + 4 * unit_roundoff(dtype);
+  moved.lost = fact.lost * factor * (1 + 4 * unit_roundoff(dtype)) + min_subnormal(dtype);
+  if (moved.range.lo > 0 && std::isfinite(moved.range.lo)) result.facts.push_back(moved);
+}
+
 // Multiplying or dividing by a positive constant keeps the order of elements.
 void carry_scaled_rows(const RangeCall& call, const AbsTensor& x, double factor,
                        Range (*scale)(DType, const Range&, const Range&), AbsTensor& result) {
   if (!(factor > 0) || !keeps_shape(call, x)) return;
   if (may_wrap(result.dtype, x.hull().lo * factor, x.hull().hi * factor)) return;
   for (const Fact& fact : x.facts) {
+    if (fact.kind == Fact::Kind::at_least_abs)
+      carry_scaled_abs(call, fact, scale == divide ? 1 / factor : factor, result);
     if (fact.kind != Fact::Kind::row_max) continue;
     Fact moved = fact;
     moved.range = scale(call.out_dtype(0), fact.range, point(factor));
@@ -178,7 +191,8 @@ void range_divide(RangeCall& call) {
   const bool finite = a.hull().is_finite();
   const bool covered = related(b, Kind::at_least, a) != nullptr || related(b, Kind::max_of, a) != nullptr ||
                        related(b, Kind::sum_of, a) != nullptr;
-  if (positive && finite && a.hull().lo >= 0 && covered) cap_above(result, 1);
+  const bool share = positive && finite && a.hull().lo >= 0 && result.hull().greatest() > 1;
+  if (share && (covered || (!call.settings().flush_subnormals && call.not_below(1, 0)))) cap_above(result, 1);
   if (const Fact* norm = related(b, Kind::at_least_abs, a);
       norm != nullptr && positive && finite && norm->slack < 0.5) {
     cap_magnitude(result, quotient_limit(*norm, dtype, b.hull().lo));

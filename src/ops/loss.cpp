@@ -174,7 +174,9 @@ Range weighted_mean(const LossTerms& terms, DType carrier) {
     // Products with tiny weights underflow.
     const double underflow = min_subnormal(carrier) / terms.least_weight;
     const double slack = lost * losses.magnitude() + underflow;
-    result = from_bounds(carrier, losses.lo - slack, losses.hi + slack);
+    // Losses of one sign have a mean of that sign.
+    result = from_bounds(carrier, losses.lo >= 0 ? std::max(losses.lo - slack, 0.0) : losses.lo - slack,
+                         losses.hi <= 0 ? std::min(losses.hi + slack, 0.0) : losses.hi + slack);
   }
   const bool infinite = losses.pinf || losses.ninf;
   result.pinf |= losses.pinf;
@@ -205,6 +207,8 @@ Range mean_loss(const LossTerms& terms, DType dtype, DType carrier, Range& divis
   }
   if (!result.has_finite()) return result;
   Range rounded = from_bounds(dtype, result.lo, result.hi, 1);
+  if (result.lo >= 0) rounded.lo = std::max(rounded.lo, 0.0);
+  if (result.hi <= 0) rounded.hi = std::min(rounded.hi, 0.0);
   rounded.nan |= result.nan;
   rounded.pinf |= result.pinf;
   rounded.ninf |= result.ninf;

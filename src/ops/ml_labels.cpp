@@ -147,15 +147,18 @@ void range_mapped(RangeCall& call) {
 
 // ---- OneHotEncoder -----------------------------------------------------------
 
-std::int64_t category_count(const Call& call) {
-  const std::size_t ints = call.integers("cats_int64s").size();
-  return static_cast<std::int64_t>(ints > 0 ? ints : call.texts("cats_strings").size());
+// A file may give both lists.
+std::int64_t category_count(const Call& call, DType dtype) {
+  const std::size_t count =
+      dtype == DType::string ? call.texts("cats_strings").size() : call.integers("cats_int64s").size();
+  return static_cast<std::int64_t>(count);
 }
 
 void infer_one_hot_encoder(InferCall& call) {
   if (!call.ranked(0)) return;
   Shape shape = call.shape(0);
-  shape.push_back(Dim::of(category_count(call)));
+  const DType dtype = call.in(0).dtype;
+  shape.push_back(dtype == DType::undefined ? Dim{} : Dim::of(category_count(call, dtype)));
   call.set_shape(0, std::move(shape));
 }
 
@@ -167,7 +170,7 @@ void eval_one_hot_encoder(EvalCall& call) {
   } else {
     positions = look_up<std::int64_t>(call.integers("cats_int64s"), elements<std::int64_t>(x));
   }
-  const std::int64_t categories = category_count(call);
+  const std::int64_t categories = category_count(call, x.dtype());
   Dims dims = x.dims();
   dims.push_back(categories);
   Tensor result(DType::float32, std::move(dims));

@@ -133,8 +133,10 @@ void use_inside(const Call& call, const AbsTensor& x, AbsTensor& result) {
 void range_max_pool(RangeCall& call) {
   const AbsTensor& x = call.in(0);
   const bool empty = window_counts(call, x).may_be_empty;
-  const double least = is_float(x.dtype) ? -kInf : lowest_finite(x.dtype);
-  AbsTensor result = pooled(call, [&](const Range& each) { return empty ? join(each, point(least)) : each; });
+  if (empty) call.site("FN306", 0, x.hull(), true);
+  const bool fills = empty && !is_float(x.dtype);
+  AbsTensor result =
+      pooled(call, [&](const Range& each) { return fills ? join(each, point(lowest_finite(x.dtype))) : each; });
   if (!empty) use_inside(call, x, result);
   call.out(0, std::move(result));
   if (!call.has_output(1)) return;

@@ -68,6 +68,10 @@ void RangeCall::site(std::string_view rule, int operand, const Range& seen, bool
   sites_.push_back({.rule = rule, .operand = operand, .seen = seen, .possible = possible, .certain = certain});
 }
 
+bool RangeCall::not_below(std::size_t whole, std::size_t part) const {
+  return hooks_.not_below && hooks_.not_below(whole, part);
+}
+
 AbsTensor RangeCall::assuming(std::size_t i, std::size_t condition, bool truth) const {
   return hooks_.assuming ? hooks_.assuming(i, condition, truth) : in(i);
 }

@@ -41,6 +41,7 @@ class RangeCall : public Call {
     std::function<AbsTensor(std::size_t operand, std::size_t condition, bool truth)> assuming = {};
     RunBody probe_body = {};
     std::function<std::vector<AbsTensor>(BodyId, std::size_t condition, bool truth)> run_branch = {};
+    std::function<bool(std::size_t whole, std::size_t part)> not_below = {};
   };
   struct Operand {
     const AbsTensor* range = nullptr;  // null: omitted
@@ -92,6 +93,10 @@ class RangeCall : public Call {
   // Operand i at those elements where operand `condition` is `truth`: what it is computed from elementwise is
   // restricted by the comparison first, so that Where(x > 0, log(x), 0) sees only positive x.
   AbsTensor assuming(std::size_t i, std::size_t condition, bool truth) const;
+
+  // Element by element, operand `whole` is at least operand `part`: a sum of it and of what is not negative, or the
+  // larger of some values of which the other is the smaller. Asked where it matters, for there are many sums.
+  bool not_below(std::size_t whole, std::size_t part) const;
 
   // For the engine.
   void set_hooks(Hooks hooks) { hooks_ = std::move(hooks); }

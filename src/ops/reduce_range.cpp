@@ -271,7 +271,7 @@ AbsTensor reduced_mean(RangeCall& call, const AbsTensor& x, const Reduced& reduc
   if (facts.known() && is_float(dtype) && never_negative(x)) raise_mean(call, x, facts.axes(), result);
   // `slack` holds the number of elements: how far rounding can take the mean.
   const double count = x.most_count(facts.axes());
-  facts.add(Fact::Kind::mean_of, x.identity, count);
+  if (is_float(x.dtype)) facts.add(Fact::Kind::mean_of, x.identity, count);  // sums of integers wrap
   for (const ValueId root : facts.square_roots()) facts.add(Fact::Kind::mean_square_of, root, count);
   return result;
 }

@@ -191,9 +191,11 @@ constexpr std::array kInvalidRules = {
          .fix = "repair the stored variance, or clamp it: Max(variance, 0)"},
     Rule{.code = "FN306",
          .slug = "mean-of-empty",
-         .summary = "a mean can be taken over no elements",
-         .detail = "The mean of an empty selection is 0 / 0. It happens with empty batches and with masked means whose "
-                   "mask selects nothing.",
+         .summary = "a mean or maximum can be taken over no elements",
+         .detail =
+             "The mean of an empty selection is 0 / 0, its maximum -Inf. It happens with empty batches, with masked "
+             "means whose mask selects nothing, and with parts of sequences that are too short: x[1:] of one "
+             "element.",
          .fix = "divide by Max(count, 1), or make sure that the axis is not empty"},
     Rule{.code = "FN307",
          .slug = "quantize-zero-scale",

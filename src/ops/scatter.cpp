@@ -111,7 +111,9 @@ Range sum_with(DType dtype, DType accumulator, const Range& data, const Range& u
     const double hi = data.hi + most * std::max(update.hi, 0.0);
     const double size = data.magnitude() + most * update.magnitude();
     const double slack = is_float(dtype) ? summation_error(accumulator, most + 1) * size : 0;
-    result = from_bounds(dtype, lo - slack, hi + slack);
+    // Adding what is not negative never makes a sum smaller.
+    result = from_bounds(dtype, update.lo >= 0 ? std::max(lo - slack, std::min(data.lo, 0.0)) : lo - slack,
+                         update.hi <= 0 ? std::min(hi + slack, std::max(data.hi, 0.0)) : hi + slack);
     const bool carried = !is_float(dtype) || (size + slack) <= max_finite(accumulator);
     if (!carried) result = join(result, top(dtype));
   }

@@ -102,7 +102,10 @@ class Collector {
   void add(std::size_t index) {
     const Finding& finding = findings()[index];
     const auto [rule, wanted] = looked_up(finding.rule);
-    if (!wanted) return;
+    if (!wanted) {
+      report_.counts.left_out += finding.verdict == Verdict::proved ? 0 : 1;
+      return;
+    }
     ++report_.counts.sites;
     if (finding.verdict == Verdict::proved) {
       ++report_.counts.proved;

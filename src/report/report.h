@@ -71,6 +71,7 @@ struct Counts {
   std::size_t nodes = 0, modelled = 0;
   std::size_t sites = 0;  // of the selected rules
   std::size_t proved = 0, confirmed = 0, possible = 0, unknown = 0, accepted = 0;
+  std::size_t left_out = 0;  // not proved, but of rules that are not selected
 };
 
 // Nodes that must stay in their own format for everything to be proved when the rest is converted.

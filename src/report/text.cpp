@@ -152,7 +152,8 @@ class TextWriter {
     const Counts& counts = report.counts;
     if (groups > 0) return counted(groups, "finding") + "; " + coverage_line(report);
     const bool all_proved = counts.proved == counts.sites && report.complete;
-    return std::string(all_proved ? "all proved" : "nothing new") + "; " + coverage_line(report);
+    const std::string left_out = all_proved && counts.left_out > 0 ? " of the selected rules" : "";
+    return (all_proved ? "all proved" : "nothing new") + left_out + "; " + coverage_line(report);
   }
 
   void total() {

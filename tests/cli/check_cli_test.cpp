@@ -43,6 +43,13 @@ TEST(Check, ExitCodesFollowFailOnWhateverTheFormat) {
   }
 }
 
+TEST(Check, SelectedRulesAreNotEverything) {
+  const Finished selected = run("check " + kBuggy + kRange + " --select FN2");
+  EXPECT_TRUE(contains(selected.output, "all proved of the selected rules; ")) << selected.output;
+  const Finished everything = run("check " + kRepaired + kRange);
+  EXPECT_TRUE(contains(everything.output, "all proved; ")) << everything.output;
+}
+
 TEST(Check, WritesSeveralStreamsAtOnce) {
   const TemporaryFolder folder;
   const Finished finished = run_in(folder.path(), "check " + kBuggy + kRange +
@@ -126,9 +133,10 @@ TEST(Check, BadSettingsAreOneLineAndExitTwo) {
 }
 
 TEST(Check, BadOptionsExitTwo) {
-  for (const std::string bad : {"--select FN8", "--ignore nothing", "--as int8", "--as float99", "--range x",
-                                "--fail-on never", "--tensor cube", "--baseline missing.json", "--config missing.toml",
-                                "--shape x:9", "--contract missing.toml", "--verify 3 --accumulate same"}) {
+  for (const std::string bad :
+       {"--select FN8", "--ignore nothing", "--as int8", "--as float99", "--range x", "--fail-on never",
+        "--tensor cube", "--baseline missing.json", "--config missing.toml", "--shape x:9", "--contract missing.toml",
+        "--verify 3 --accumulate same", "--verify -1"}) {
     const Finished finished = run("check " + kBuggy + " " + bad);
     EXPECT_EQ(finished.exit_code, 2) << bad << "\n" << finished.output;
     EXPECT_EQ(std::ranges::count(finished.output, '\n'), 1) << finished.output;

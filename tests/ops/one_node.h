@@ -70,7 +70,7 @@ class OneNode {
     for (std::size_t i = 0; i < node().outputs.size(); ++i) types.push_back(&out_type(i));
     RangeCall call(graph_, node(), given, types, settings, symbols, nullptr);
     node().op->range(call);
-    computed(std::string(node().op_type) + " -> " + in_a_line(call.outs(), call.sites()));
+    computed(node().op_type, call.outs(), call.sites());
     return {.outputs = std::move(call.outs()), .sites = std::move(call.sites())};
   }
   // The rule on operands of one cell each.

@@ -254,7 +254,7 @@ class Trial {
     Symbols symbols;
     RangeCall call(graph_, node, std::move(operands), out_types, settings_, symbols, nullptr);
     node.op->range(call);
-    computed(node_.op + " -> " + in_a_line(call.outs(), call.sites()));
+    computed(node_.op, call.outs(), call.sites());
     return {call.outs(), call.sites()};
   }
 

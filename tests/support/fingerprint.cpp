@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cerrno>  // program_invocation_short_name
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -16,14 +19,57 @@
 namespace finity {
 namespace {
 
+// Numbers of float32 and narrower formats in full; of others six digits: libraries differ in the last ones.
+std::uint64_t digits_of(double x) {
+  const bool narrow = std::isfinite(x) && static_cast<double>(static_cast<float>(x)) == x;
+  int exponent = 0;
+  const double fraction = std::isfinite(x) ? std::frexp(x, &exponent) : x;
+  return std::bit_cast<std::uint64_t>(
+      narrow || !std::isfinite(x) ? x : std::ldexp(std::round(fraction * 0x1p20), exponent));
+}
+
 struct Fingerprint {
   std::uint64_t hash = 0xcbf29ce484222325U;  // FNV-1a
   std::uint64_t lines = 0;
 
-  void add(std::string_view line) {
-    for (const char c : line) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-    hash = (hash ^ '\n') * 0x100000001b3U;
-    ++lines;
+  void mix(std::uint64_t value) { hash = (hash ^ value ^ (value >> 29U)) * 0x100000001b3U; }
+  void add(std::string_view text) {
+    for (const char c : text) mix(static_cast<unsigned char>(c));
+  }
+  void add(const Range& range) {
+    mix(digits_of(range.lo));
+    mix(digits_of(range.hi));
+    mix((range.nonzero ? 1U : 0U) | (range.integer ? 2U : 0U) | (range.pinf ? 4U : 0U) | (range.ninf ? 8U : 0U) |
+        (range.nan ? 16U : 0U));
+  }
+  void add(const Fact& fact) {
+    mix(static_cast<std::uint64_t>(fact.kind));
+    mix(static_cast<std::uint64_t>(fact.source.index));
+    mix(fact.axes);
+    mix(fact.aligned ? 1 : 0);
+    mix(digits_of(fact.slack));
+    mix(digits_of(fact.lost));
+    mix(static_cast<std::uint64_t>(fact.total));
+    add(fact.range);
+  }
+  void add(const AbsTensor& x) {
+    for (const std::int64_t size : x.sizes) mix(static_cast<std::uint64_t>(size));
+    for (const Cuts& cuts : x.cuts) {
+      for (const std::int64_t cut : cuts) mix(static_cast<std::uint64_t>(cut));
+      mix(cuts.size());
+    }
+    for (const Range& cell : x.cells) add(cell);
+    for (const Fact& fact : x.facts) add(fact);
+    for (const Form& form : x.forms) {
+      mix(form.valid ? form.terms.size() : ~std::uint64_t{0});
+      mix(digits_of(form.error));
+    }
+    mix(x.may_be_empty ? 1 : 0);
+  }
+  void add(const Site& site) {
+    add(site.rule);
+    mix(static_cast<std::uint64_t>(site.operand) | (site.possible ? 1U << 16U : 0U) | (site.certain ? 1U << 17U : 0U));
+    add(site.seen);
   }
   std::string shown() const {
     std::ostringstream out;
@@ -32,7 +78,19 @@ struct Fingerprint {
   }
 };
 
-// By the full name of a test. Other programs have their own tests in the same file.
+std::string in_a_line(std::span<const AbsTensor> outputs, std::span<const Site> sites) {
+  std::string text;
+  for (const AbsTensor& output : outputs) (text += shown_whole(output)) += "; ";
+  for (const Site& site : sites) {
+    text += std::string(site.rule) + " of " + std::to_string(site.operand);
+    text +=
+        (site.possible ? " possible " : " proved ") + std::string(site.certain ? "certain " : "") + shown(site.seen);
+    text += "; ";
+  }
+  return text;
+}
+
+// By the full name of a test.
 std::map<std::string, std::string> read_fingerprints(const std::string& path) {
   std::map<std::string, std::string> result;
   std::istringstream in(std::filesystem::exists(path) ? read_text_file(path) : "");
@@ -47,7 +105,15 @@ class Keeper final : public testing::EmptyTestEventListener {
  public:
   void add(std::string_view line) {
     now_.add(line);
+    ++now_.lines;
     if (folder_ != nullptr) (lines_ += line) += '\n';
+  }
+  void add(std::string_view title, std::span<const AbsTensor> outputs, std::span<const Site> sites) {
+    now_.add(title);
+    for (const AbsTensor& output : outputs) now_.add(output);
+    for (const Site& site : sites) now_.add(site);
+    ++now_.lines;
+    if (folder_ != nullptr) (lines_ += title) += " -> " + in_a_line(outputs, sites) + '\n';
   }
 
   void OnTestStart(const testing::TestInfo& /*info*/) override {
@@ -81,7 +147,8 @@ class Keeper final : public testing::EmptyTestEventListener {
     write_file_atomically(std::string(folder_) + "/" + name + ".txt", lines_);
   }
 
-  const std::string path_ = std::string(FINITY_TESTDATA) + "/ranges/fingerprints.txt";
+  const std::string path_ =
+      std::string(FINITY_TESTDATA) + "/ranges/fingerprints_" + program_invocation_short_name + ".txt";
   const char* const folder_ = std::getenv("FINITY_COMPUTED");
   std::map<std::string, std::string> recorded_ = read_fingerprints(path_);
   Fingerprint now_ = {};
@@ -100,16 +167,8 @@ Keeper* const keeper = appended();
 
 void computed(std::string_view line) { keeper->add(line); }
 
-std::string in_a_line(std::span<const AbsTensor> outputs, std::span<const Site> sites) {
-  std::string text;
-  for (const AbsTensor& output : outputs) (text += shown_whole(output)) += "; ";
-  for (const Site& site : sites) {
-    text += std::string(site.rule) + " of " + std::to_string(site.operand);
-    text +=
-        (site.possible ? " possible " : " proved ") + std::string(site.certain ? "certain " : "") + shown(site.seen);
-    text += "; ";
-  }
-  return text;
+void computed(std::string_view title, std::span<const AbsTensor> outputs, std::span<const Site> sites) {
+  keeper->add(title, outputs, sites);
 }
 
 }  // namespace finity

@@ -1,4 +1,4 @@
-// One number for everything that a test computed, kept per test in testdata/ranges/fingerprints.txt: too much to be
+// One number for everything that a test computed, kept per test in testdata/ranges/fingerprints_*.txt: too much to be
 // recorded line by line, but a rule that changes shows. FINITY_UPDATE=1 rewrites the numbers; to see the lines behind
 // them, run once before and once after the change with FINITY_COMPUTED=FOLDER and compare the folders.
 #pragma once
@@ -16,7 +16,7 @@ namespace finity {
 // numbers than usual (FINITY_TEST_SEED).
 void computed(std::string_view line);
 
-// Outputs with their cells, facts and forms, and the sites of a rule, in one line.
-std::string in_a_line(std::span<const AbsTensor> outputs, std::span<const Site> sites);
+// The same for what a rule gave: outputs with their cells, facts and forms, and its sites.
+void computed(std::string_view title, std::span<const AbsTensor> outputs, std::span<const Site> sites);
 
 }  // namespace finity

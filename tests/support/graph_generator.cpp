@@ -63,6 +63,11 @@ const std::vector<Names> kIdioms = {
      "p = Mul(n, y)", "t = ReduceSum(p) R"},
     {"a = ReduceL2(x) R", "f = Max(a, #1e-6)", "n = Div(x, f)", "b = ReduceL2(y) R", "g = Add(b, #1e-3)",
      "m = Div(y, g)", "p = Mul(n, m)", "t = ReduceSum(p) R", "o = Sub(#1, t)", "w = Sqrt(o)"},
+    {"a = Abs(x)", "b = Abs(y)", "s = Add(a, b)", "e = Add(s, #1e-3)", "q = Div(a, e)", "o = Sub(#1, q)",
+     "w = Sqrt(o)"},
+    {"a = Abs(x)", "m = ReduceMax(a) R", "f = Max(m, #1e-3)", "s = Div(f, #127)", "q = Div(x, s)", "t = Mul(f, #3)",
+     "u = Div(x, t)"},
+    {"i = Min(x, y)", "a = Max(x, y)", "e = Add(a, #1e-3)", "q = Div(i, e)", "o = Sub(#1, q)", "w = Sqrt(o)"},
     {"r = Relu(x)", "n = Neg(x)", "k = Relu(n)", "s = Add(r, k)", "d = Sub(r, k)", "t = Sub(s, x)", "q = Sqrt(t)"},
 };
 

@@ -111,7 +111,7 @@ void RangeProbe::run() {
     ranges.push_back(call.given()[i] ? call.outs()[i] : uniform(types[i], top(types[i].dtype)));
   }
   sites = call.sites();
-  computed(describe(*this) + " -> " + in_a_line(ranges, sites));
+  computed(describe(*this), ranges, sites);
 }
 
 bool RangeProbe::alarms(std::string_view rule) const {
