@@ -71,20 +71,6 @@ Dims cell_sizes(const AbsTensor& x, std::size_t cell) {
   return sizes;
 }
 
-double cell_elements(const AbsTensor& x, std::size_t cell) {
-  if (!x.ranked) return kManyElements;
-  double count = 1;
-  bool unknown = false;
-  for (const std::int64_t size : cell_sizes(x, cell)) {
-    if (size < 0) {
-      unknown = true;
-    } else {
-      count *= static_cast<double>(size);
-    }
-  }
-  return unknown && count > 0 ? kManyElements : std::min(count, kManyElements);
-}
-
 Form cell_form(const AbsTensor& x, std::size_t cell) {
   if (!x.forms.empty() && x.forms[cell].valid) return x.forms[cell];
   if (x.cells[cell].is_point()) return constant_form(x.cells[cell].lo);

@@ -69,7 +69,6 @@ inline constexpr double kManyElements = 1048576;
 // Blocks of a cell, axis by axis: the cell's place in the grid.
 std::vector<std::size_t> cell_place(const AbsTensor& x, std::size_t cell);
 std::size_t cell_at(const AbsTensor& x, std::span<const std::size_t> place);
-double cell_elements(const AbsTensor& x, std::size_t cell);  // kManyElements when unknown
 // Sizes of the cell's block; -1 where unknown.
 Dims cell_sizes(const AbsTensor& x, std::size_t cell);
 // The cell's explicit form, else the constant of a point, else the cell's own symbol, else an invalid form.

@@ -13,13 +13,6 @@ namespace {
 
 constexpr double kExactIntegers = 9007199254740992.0;  // 2^53
 
-Range with_flags(Range range, bool nan, bool pinf, bool ninf) {
-  range.nan |= nan;
-  range.pinf |= pinf;
-  range.ninf |= ninf;
-  return range;
-}
-
 // Doubles between 2^53 and 2^64 stand for integers they may not hit exactly.
 Range integer_bounds(DType dtype, double lo, double hi) {
   lo = std::floor(lo);
@@ -236,20 +229,6 @@ Range increasing(DType dtype, const Range& x, double (*f)(double), int ulps, dou
   if (x.ninf) range = join(range, from_bounds(dtype, f(-kInf), f(-kInf)));
   range.nan |= x.nan;
   return range;
-}
-
-Range decreasing(DType dtype, const Range& x, double (*f)(double), int ulps, double floor, double ceiling) {
-  Range range;
-  if (x.has_finite()) {
-    range = from_bounds(dtype, std::min(f(x.hi), f(x.lo)), std::max(f(x.hi), f(x.lo)), ulps);
-    if (range.has_finite()) {
-      range.lo = std::clamp(range.lo, floor, ceiling);
-      range.hi = std::clamp(range.hi, floor, ceiling);
-    }
-  }
-  if (x.pinf) range = join(range, from_bounds(dtype, f(kInf), f(kInf)));
-  if (x.ninf) range = join(range, from_bounds(dtype, f(-kInf), f(-kInf)));
-  return with_flags(range, x.nan, false, false);
 }
 
 namespace {

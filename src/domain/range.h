@@ -85,8 +85,6 @@ Range sum_of(DType dtype, DType accumulator, const Range& each, double least, do
 // The result is widened by `ulps` and then kept inside [floor, ceiling].
 Range increasing(DType dtype, const Range& x, double (*f)(double), int ulps, double floor = -kInf,
                  double ceiling = kInf);
-Range decreasing(DType dtype, const Range& x, double (*f)(double), int ulps, double floor = -kInf,
-                 double ceiling = kInf);
 
 // ---- float formats ---------------------------------------------------------
 double max_finite(DType dtype);           // of integers too: their largest value

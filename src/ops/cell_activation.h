@@ -15,7 +15,6 @@ struct CellActivation {
   double alpha = 0;
   double beta = 0;
   double clip = std::numeric_limits<double>::infinity();
-  Range (*bounds)(DType dtype, const Range& x, double alpha, double beta, int ulps) = nullptr;
 
   // Clips x to [-clip, clip], then applies the function; NaN stays NaN.
   double operator()(double x) const {
@@ -23,8 +22,6 @@ struct CellActivation {
     else if (x < -clip) x = -clip;
     return function(x, alpha, beta);
   }
-  // The same on ranges; ulps is what libraries are granted (see function_range.h).
-  Range operator()(DType dtype, const Range& x, int ulps) const;
 };
 
 // The node's activations, `defaults` for each direction when it names none. Values of activation_alpha and

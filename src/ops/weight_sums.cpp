@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <type_traits>
 
 #include "tensor/convert.h"
@@ -107,6 +108,11 @@ void subtract_each(C* values, std::size_t count, const double* offsets) {
   for (std::size_t i = 0; i < count; ++i) values[i] -= static_cast<C>(offsets[i]);
 }
 
+template <class C>
+void keep_signs(C* values, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) values[i] = values[i] > 0 ? C{1} : values[i] < 0 ? C{-1} : C{0};
+}
+
 // Everything into one sum.
 template <class C>
 void add_all(const C* values, std::size_t count, double& sum, double& magnitude) {
@@ -163,8 +169,15 @@ class Summer {
  public:
   Summer(void (*read)(const std::byte*, std::size_t, C*), std::size_t width, const WeightData& data,
          std::vector<WeightAxis> axes, std::span<const std::int64_t> cuts, std::span<const double> offsets,
-         WeightSums& result)
-      : read_(read), width_(width), data_(data), axes_(std::move(axes)), cuts_(cuts), offsets_(offsets), out_(result) {}
+         WeightSums& result, bool signs)
+      : read_(read),
+        width_(width),
+        data_(data),
+        axes_(std::move(axes)),
+        cuts_(cuts),
+        offsets_(offsets),
+        out_(result),
+        signs_(signs) {}
 
   void run() { walk(0, 0, 0, 0); }
 
@@ -215,6 +228,7 @@ class Summer {
       const auto length = static_cast<std::size_t>(stop - depth);
       read_(at(element), length, buffer_);
       subtract_one(buffer_, length, offset(column));
+      if (signs_) keep_signs(buffer_, length);
       const std::size_t to = segment * out_.columns + static_cast<std::size_t>(column);
       add_all(buffer_, length, out_.sum[to], out_.magnitude[to]);
       element += stop - depth;
@@ -233,6 +247,7 @@ class Summer {
         read_(at(element + row * columns + first), length, buffer_);
         if (offsets_.size() > 1) subtract_each(buffer_, length, offsets_.data() + column + first);
         else subtract_one(buffer_, length, offset(column));
+        if (signs_) keep_signs(buffer_, length);
         const std::size_t to = segment * out_.columns + static_cast<std::size_t>(column + first);
         add_each(buffer_, length, out_.sum.data() + to, out_.magnitude.data() + to);
       }
@@ -246,6 +261,7 @@ class Summer {
   std::span<const std::int64_t> cuts_;
   std::span<const double> offsets_;
   WeightSums& out_;
+  bool signs_;  // add up 1, 0 and -1 instead
   C buffer_[kChunk];
 };
 
@@ -253,8 +269,26 @@ class Summer {
 
 bool is_weight_type(DType dtype) { return reader_of(dtype).width != 0; }
 
-WeightSums weight_sums(const WeightData& data, std::span<const WeightAxis> axes, std::span<const std::int64_t> cuts,
-                       std::span<const double> offsets) {
+namespace {
+
+template <class F>
+bool any_weight(const WeightData& data, F wanted) {
+  const Reader reader = reader_of(data.dtype);
+  const auto search = [&]<class C>(void (*read)(const std::byte*, std::size_t, C*)) {
+    C buffer[kChunk];
+    const std::size_t total = data.bytes.size() / reader.width;
+    for (std::size_t first = 0; first < total; first += kChunk) {
+      const std::size_t length = std::min(kChunk, total - first);
+      read(data.bytes.data() + first * reader.width, length, buffer);
+      if (std::any_of(buffer, buffer + length, wanted)) return true;
+    }
+    return false;
+  };
+  return reader.floats != nullptr ? search(reader.floats) : search(reader.doubles);
+}
+
+WeightSums summed(const WeightData& data, std::span<const WeightAxis> axes, std::span<const std::int64_t> cuts,
+                  std::span<const double> offsets, bool signs) {
   const Reader reader = reader_of(data.dtype);
   WeightSums result;
   std::size_t elements = 1;
@@ -268,26 +302,33 @@ WeightSums weight_sums(const WeightData& data, std::span<const WeightAxis> axes,
   result.magnitude.resize(result.segments * result.columns, 0);
   if (elements == 0) return result;
   if (reader.floats != nullptr) {
-    Summer<float>(reader.floats, reader.width, data, merged(axes), cuts, offsets, result).run();
+    Summer<float>(reader.floats, reader.width, data, merged(axes), cuts, offsets, result, signs).run();
   } else {
-    Summer<double>(reader.doubles, reader.width, data, merged(axes), cuts, offsets, result).run();
+    Summer<double>(reader.doubles, reader.width, data, merged(axes), cuts, offsets, result, signs).run();
+  }
+  return result;
+}
+
+}  // namespace
+
+WeightSums weight_sums(const WeightData& data, std::span<const WeightAxis> axes, std::span<const std::int64_t> cuts,
+                       std::span<const double> offsets) {
+  WeightSums result = summed(data, axes, cuts, offsets, false);
+  // A tiny weight vanishes in a sum beside large ones of the other sign: what seems to have but one sign is counted.
+  std::optional<WeightSums> signs;
+  for (std::size_t i = 0; i < result.sum.size(); ++i) {
+    if (!(result.magnitude[i] > 0) || std::abs(result.sum[i]) < result.magnitude[i]) continue;
+    if (!is_float(data.dtype)) break;  // integers add up exactly
+    if (!signs) signs = summed(data, axes, cuts, offsets, true);
+    if (std::abs(signs->sum[i]) == signs->magnitude[i]) continue;
+    const double lost = result.magnitude[i] * (signs->magnitude[i] + 16) * 0x1p-52;
+    result.magnitude[i] += std::max(lost, 4 * std::numeric_limits<double>::denorm_min());
   }
   return result;
 }
 
 bool has_zero(const WeightData& data) {
-  const Reader reader = reader_of(data.dtype);
-  const auto search = [&]<class C>(void (*read)(const std::byte*, std::size_t, C*)) {
-    C buffer[kChunk];
-    const std::size_t total = data.bytes.size() / reader.width;
-    for (std::size_t first = 0; first < total; first += kChunk) {
-      const std::size_t length = std::min(kChunk, total - first);
-      read(data.bytes.data() + first * reader.width, length, buffer);
-      if (std::find(buffer, buffer + length, C{0}) != buffer + length) return true;
-    }
-    return false;
-  };
-  return reader.floats != nullptr ? search(reader.floats) : search(reader.doubles);
+  return any_weight(data, [](auto weight) { return weight == 0; });
 }
 
 }  // namespace finity

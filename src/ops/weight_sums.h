@@ -1,7 +1,7 @@
 // Sums of the weights behind every output of a matrix product or convolution: the
 // one pass over the elements of large constants. With S = sum of w and A = sum of
 // |w|, the positive weights add up to (A + S) / 2 and the negative ones to (S - A) / 2,
-// exactly so where all have one sign; an infinite or NaN weight makes A so too.
+// exactly so if and only if all have one sign; an infinite or NaN weight makes A so too.
 #pragma once
 
 #include <cstddef>

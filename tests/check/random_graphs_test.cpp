@@ -16,7 +16,7 @@ namespace finity {
 namespace {
 
 constexpr int kDraws = 12;
-constexpr std::uint64_t kRecorded = 600, kFingerprinted = 3000;
+constexpr std::uint64_t kRecorded = 600, kFingerprinted = 15000;
 
 struct GraphTotals {
   std::size_t proved = 0;

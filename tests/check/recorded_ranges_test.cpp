@@ -29,7 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kRuns = 8;
-constexpr int kMixes = 12;
+constexpr int kMixes = 24;
 
 // ---- cases -----------------------------------------------------------------------
 

@@ -118,6 +118,32 @@ TEST(Forms, EqualSumsCancel) {
   EXPECT_NEAR(evaluate(subtract(positive, x), symbols).lo, 0, 1e-14);
 }
 
+TEST(Forms, PositivePartsOfPositiveParts) {
+  Symbols symbols;
+  const Form x = symbol_form(symbols.fresh({.lo = -1, .hi = 3}));
+  const Form positive = positive_part(x, symbols);
+  EXPECT_TRUE(subtract(positive_part(positive, symbols), positive).terms.empty());
+  const Form nothing = positive_part(scale(positive, -2), symbols);
+  EXPECT_TRUE(nothing.valid);
+  EXPECT_EQ(evaluate(nothing, symbols).lo, 0);
+  EXPECT_EQ(evaluate(nothing, symbols).hi, 0);
+}
+
+// Constants are added in double, which rounds.
+TEST(Forms, SumsOfConstantsAllowForTheirOwnRounding) {
+  Symbols symbols;
+  for (const double sign : {1.0, -1.0}) {
+    const Form sum = add(constant_form(sign * 0.1), constant_form(sign * 0x1p53));
+    const Bounds bounds = evaluate(sum, symbols);
+    EXPECT_LE(bounds.lo, sign * 0x1p53 - 0.2);
+    EXPECT_GE(bounds.hi, sign * 0x1p53 + 0.2);
+    const Form twice = add(add(sum, constant_form(sign * 0.1)), constant_form(sign * 0.1));
+    EXPECT_GE(twice.error, sum.error);
+    EXPECT_GT(scale(constant_form(sign * 0.1), 0.3).error, 0);
+    EXPECT_GE(evaluate(twice, symbols).hi - evaluate(twice, symbols).lo, bounds.hi - bounds.lo);
+  }
+}
+
 TEST(Forms, RoundingIsAnErrorOfTheFormat) {
   Symbols symbols;
   const Form x = symbol_form(symbols.fresh({.lo = 0, .hi = 1000}));

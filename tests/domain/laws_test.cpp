@@ -73,6 +73,19 @@ INSTANTIATE_TYPED_TEST_SUITE_P(Domain, LatticeLaws, Domains);
 
 // ---- what only ranges have --------------------------------------------------------------------------------
 
+TEST(Widening, MovesOnlyTheEndThatMoved) {
+  Rng rng(5);
+  for (int trial = 0; trial < 2000; ++trial) {
+    const Range a = draw_range(rng, DType::float32), b = draw_range(rng, DType::float32);
+    const Range wide = widen(a, b, DType::float32);
+    if (!a.has_finite() || !b.has_finite()) continue;
+    if (b.hi <= a.hi) EXPECT_EQ(wide.hi, a.hi);
+    else EXPECT_GE(wide.hi, b.hi);
+    if (b.lo >= a.lo) EXPECT_EQ(wide.lo, a.lo);
+    else EXPECT_LE(wide.lo, b.lo);
+  }
+}
+
 TEST(RangeLaws, MeetIsALowerBoundThatAbsorbs) {
   for (std::uint64_t seed = 0; seed < 5000; ++seed) {
     Rng rng(seed);

@@ -22,10 +22,27 @@ void expect_sound(Rng& rng, RangeProbe& probe, int tries, const std::string& wha
 
 // ---- weight sums -------------------------------------------------------------------
 
+TEST(WeightSums, TinyWeightsKeepTheirSign) {
+  const std::vector<double> values = {-0.5, 2, 1e-30, 3, -1, 0, -0.25, -1e-30};
+  const Tensor tensor = from_elements<double>(DType::float32, {4, 2}, values);
+  const std::vector<WeightAxis> axes = {{4, true}, {2, false}};
+  const WeightSums sums = weight_sums({DType::float32, tensor.bytes()}, axes);
+  EXPECT_GT(sums.positive(0, 0), 0);
+  EXPECT_LT(sums.negative(0, 1), 0);
+  EXPECT_LT(sums.positive(0, 0), 1e-12);
+  const Tensor one_sign =
+      from_elements<double>(DType::float32, {4, 2}, std::vector<double>{-3, 1, -2, 2, 0, 0, -1e-30, 3});
+  const WeightSums plain = weight_sums({DType::float32, one_sign.bytes()}, axes);
+  EXPECT_EQ(plain.positive(0, 0), 0);
+  EXPECT_EQ(plain.negative(0, 1), 0);
+}
+
 TEST(WeightSums, AgreeWithPlainLoops) {
   Rng rng = seeded(1);
-  constexpr DType kTypes[] = {DType::float32, DType::float16, DType::bfloat16, DType::float64,     DType::int8,
-                              DType::uint8,   DType::int32,   DType::int64,    DType::float8e4m3fn};
+  constexpr DType kTypes[] = {DType::float32,      DType::float16,        DType::bfloat16,   DType::float64,
+                              DType::int8,         DType::uint8,          DType::int32,      DType::int64,
+                              DType::float8e4m3fn, DType::int16,          DType::uint16,     DType::uint32,
+                              DType::uint64,       DType::float8e4m3fnuz, DType::float8e5m2, DType::float8e5m2fnuz};
   for (int round = 0; round < 300; ++round) {
     const DType dtype = kTypes[rng.below(std::size(kTypes))];
     std::vector<WeightAxis> axes;

@@ -7,13 +7,12 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "support/graph_idioms.h"
 #include "tensor/dtype.h"
 
 namespace finity {
 
 namespace {
-
-using Names = std::vector<std::string_view>;
 
 const Names kUnary = {"Exp",       "Log",      "Sqrt",        "Abs",       "Neg",   "Relu",     "Sigmoid",
                       "Tanh",      "Softplus", "Erf",         "Sign",      "Floor", "Ceil",     "Round",
@@ -29,47 +28,6 @@ const Names kNumbers = {"0",    "1",     "-1", "0.5", "2",   "3",   "1e-8", "1e-
 const Names kFormats = {"float32", "float32", "float16", "bfloat16", "float64"};
 const Names kRanges = {"[-1,1]",   "[0,1]",      "[-10,10]", "[0.1,5]", "[-100,100]", "[-3,-1]",      "[-max,max]",
                        "[1e-7,1]", "[-1e4,1e4]", "[0,6e4]",  "[-5,0]",  "[0.5,0.5]",  "[-0.01,0.01]", "[1,2]"};
-
-// Idioms: each step `result = Op(operands) {attributes}` with R for a reduced axis; x, y are values at hand, and a
-// number after # is a constant.
-const std::vector<Names> kIdioms = {
-    {"m = ReduceMax(x) R", "d = Sub(x, m)", "e = Exp(d)", "s = ReduceSum(e) R", "q = Div(e, s)", "l = Log(s)"},
-    {"m = ReduceMax(x) R", "d = Sub(x, m)", "e = Exp(d)", "s = ReduceSum(e) R", "l = Log(s)", "t = Add(l, m)",
-     "o = Sub(x, t)"},
-    {"m = ReduceMean(x) R", "d = Sub(x, m)", "v = Mul(d, d)", "s = ReduceMean(v) R", "e = Add(s, #1e-5)", "r = Sqrt(e)",
-     "q = Div(d, r)"},
-    {"v = Mul(x, x)", "s = ReduceSum(v) R", "r = Sqrt(s)", "f = Max(r, #1e-6)", "q = Div(x, f)", "g = Mul(q, q)",
-     "h = Sub(#1, g)"},
-    {"v = Mul(x, x)", "a = ReduceMean(v) R", "m = ReduceMean(x) R", "w = Mul(m, m)", "d = Sub(a, w)", "r = Sqrt(d)"},
-    {"a = Abs(x)", "s = ReduceSum(a) R", "e = Add(s, #1e-3)", "q = Div(x, e)", "t = ReduceSum(q) R"},
-    {"a = Abs(x)", "b = Add(a, #1)", "q = Div(x, b)", "o = Sub(#1, q)", "l = Log(o)"},
-    {"a = Abs(x)", "n = Neg(a)", "e = Exp(n)", "o = Add(e, #1)", "l = Log(o)", "r = Relu(x)", "t = Add(r, l)"},
-    {"p = Softmax(x) A", "e = Add(p, #1e-8)", "l = Log(e)", "q = Mul(p, l)", "s = ReduceSum(q) R"},
-    {"p = Sigmoid(x)", "o = Sub(#1, p)", "c = Max(o, #1e-6)", "l = Log(c)", "q = Mul(p, o)", "r = Sqrt(q)"},
-    {"p = Softmax(x) A", "o = Sub(#1, p)", "s = ReduceSum(p) R", "l = Log(s)", "r = Sqrt(o)"},
-    {"c = Greater(x, #0)", "f = Where(c, x, #1)", "l = Log(f)", "r = Where(c, l, #0)"},
-    {"c = Greater(x, y)", "d = Sub(x, y)", "f = Where(c, d, #1)", "l = Log(f)", "q = Reciprocal(f)"},
-    {"d = Sub(x, y)", "v = Mul(d, d)", "s = ReduceSum(v) R", "e = Add(s, #1e-3)", "r = Sqrt(e)", "q = Reciprocal(r)"},
-    {"a = Max(x, y)", "i = Min(x, y)", "d = Sub(a, i)", "r = Sqrt(d)", "e = Sub(i, a)", "q = Exp(e)"},
-    {"m = ReduceMax(x) R", "i = ReduceMin(x) R", "w = Sub(m, i)", "e = Add(w, #1e-3)", "d = Sub(x, i)", "q = Div(d, e)",
-     "r = Sqrt(q)"},
-    {"v = Mul(x, x)", "w = Mul(y, y)", "s = Add(v, w)", "r = Sqrt(s)", "f = Add(r, #1e-3)", "q = Div(x, f)"},
-    {"e = Exp(x)", "f = Add(e, #1)", "q = Div(e, f)", "o = Sub(#1, q)", "l = Log(f)"},
-    {"c = Clip(x, #0.1, #0.9)", "o = Sub(#1, c)", "q = Div(c, o)", "l = Log(q)"},
-    {"e = Equal(x, #0)", "f = Where(e, #1, x)", "q = Reciprocal(f)"},
-    {"a = Abs(x)", "c = Less(a, #0.1)", "f = Where(c, #1, x)", "q = Div(y, f)"},
-    {"s = ReduceSum(x) R", "q = Div(x, s)", "t = ReduceSum(q) R", "d = Sub(#1, q)", "r = Sqrt(d)"},
-    {"v = Mul(x, x)", "s = ReduceSum(v) R", "e = Max(s, #1e-6)", "r = Sqrt(e)", "i = Reciprocal(r)", "n = Mul(x, i)",
-     "p = Mul(n, y)", "t = ReduceSum(p) R"},
-    {"a = ReduceL2(x) R", "f = Max(a, #1e-6)", "n = Div(x, f)", "b = ReduceL2(y) R", "g = Add(b, #1e-3)",
-     "m = Div(y, g)", "p = Mul(n, m)", "t = ReduceSum(p) R", "o = Sub(#1, t)", "w = Sqrt(o)"},
-    {"a = Abs(x)", "b = Abs(y)", "s = Add(a, b)", "e = Add(s, #1e-3)", "q = Div(a, e)", "o = Sub(#1, q)",
-     "w = Sqrt(o)"},
-    {"a = Abs(x)", "m = ReduceMax(a) R", "f = Max(m, #1e-3)", "s = Div(f, #127)", "q = Div(x, s)", "t = Mul(f, #3)",
-     "u = Div(x, t)"},
-    {"i = Min(x, y)", "a = Max(x, y)", "e = Add(a, #1e-3)", "q = Div(i, e)", "o = Sub(#1, q)", "w = Sqrt(o)"},
-    {"r = Relu(x)", "n = Neg(x)", "k = Relu(n)", "s = Add(r, k)", "d = Sub(r, k)", "t = Sub(s, x)", "q = Sqrt(t)"},
-};
 
 struct Item {
   std::string name;
@@ -262,7 +220,9 @@ class GraphGenerator {
   void add_layer() {
     const Item x = any();
     const std::string axis = chance(50) ? "0" : "1";
-    switch (below(19)) {
+    switch (below(21)) {
+      case 19: table(x); break;
+      case 20: chosen_rows(x); break;
       case 17:
       case 18: integers(x); break;
       case 13:
@@ -412,6 +372,27 @@ class GraphGenerator {
     }
     add(x.dims, "Loop(" + trips + ", _, " + x.name + ") {body = graph " + first + " -> (" + on + ", " + next + ") { " +
                     on + " = Identity(" + go + ")  " + update + " }}");
+  }
+  std::string matrix(std::int64_t rows, std::int64_t columns) {
+    std::string elements;
+    for (std::int64_t i = 0; i < rows * columns; ++i)
+      elements += (i == 0 ? "" : ", ") + std::string(fitting(pick(kNumbers)));
+    return constant(format_, {rows, columns}, elements);
+  }
+  // Rows of a constant table, which data choose.
+  void table(const Item& x) {
+    const std::string which = fresh();
+    write(which, "ArgMax(" + x.name + ") {axis = 1, keepdims = 0}");
+    const std::int64_t columns = 1 + static_cast<std::int64_t>(below(4));
+    add({x.dims[0], columns}, "Gather(" + matrix(x.dims[1], columns) + ", " + which + ") {axis = 0}");
+  }
+  // The same by a product with ones and zeros.
+  void chosen_rows(const Item& x) {
+    const std::string which = fresh(), hot = fresh(), depth = constant("int64", {}, std::to_string(x.dims[1]));
+    write(which, "ArgMax(" + x.name + ") {axis = 1, keepdims = 0}");
+    write(hot, "OneHot(" + which + ", " + depth + ", " + constant(format_, {2}, "0, 1") + ") {axis = -1}");
+    const std::int64_t columns = 1 + static_cast<std::int64_t>(below(4));
+    add({x.dims[0], columns}, "MatMul(" + hot + ", " + matrix(x.dims[1], columns) + ")");
   }
   void one_hot(const Item& x) {
     const std::string which = fresh(), hot = fresh(), depth = constant("int64", {}, std::to_string(x.dims[1]));
