@@ -214,7 +214,10 @@ std::vector<std::int64_t> known_part_sizes(RangeCall& call, std::int64_t size) {
 void range_split(RangeCall& call) {
   const AbsTensor& x = call.in(0);
   if (!x.ranked) {
-    for (std::size_t i = 0; i < call.output_count(); ++i) call.out(i, x.hull());
+    for (std::size_t i = 0; i < call.output_count(); ++i) {
+      call.out(i, x.hull());
+      if (call.has_output(i)) call.outs()[i].may_be_empty |= call.output_count() > 1;
+    }
     return;
   }
   const std::size_t axis = normalize_axis(call.integer("axis"), x.rank());

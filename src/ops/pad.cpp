@@ -176,7 +176,9 @@ void range_pad(RangeCall& call) {
   const auto axes_given = known_numbers(call, {}, 3);
   if (!x.ranked || !pads || !axes_given) {
     call.out(0, mode == "constant" ? join(x.hull(), fill) : x.hull());
-    if (call.has_output(0)) call.outs()[0].may_be_empty |= !pads && call.hull(1).may_be_negative();
+    const bool cuts =
+        pads ? std::ranges::any_of(*pads, [](std::int64_t pad) { return pad < 0; }) : call.hull(1).may_be_negative();
+    if (call.has_output(0)) call.outs()[0].may_be_empty |= cuts;
     return;
   }
   const std::size_t count = padded_axes(call, pads->size(), x.rank());

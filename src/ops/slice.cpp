@@ -174,7 +174,11 @@ void range_slice_somewhere(RangeCall& call) {
 
 void range_slice(RangeCall& call) {
   const AbsTensor& x = call.in(0);
-  if (!x.ranked) return call.out(0, x.hull());
+  if (!x.ranked) {
+    call.out(0, x.hull());
+    if (call.has_output(0)) call.outs()[0].may_be_empty = true;
+    return;
+  }
   const auto starts = known_numbers(call, "starts", 1);
   const auto ends = known_numbers(call, "ends", 2);
   const auto axes = known_numbers(call, "axes", 3);

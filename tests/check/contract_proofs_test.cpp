@@ -41,6 +41,31 @@ TEST(Proofs, OrderedColumns) {
   EXPECT_EQ(checked(parse_graph(kBoxes, "test"), contract).finding("y", "FN104")->verdict, Verdict::possible);
 }
 
+// Cases draw inputs, for which a rank is needed: testdata/check has those with one.
+TEST(Proofs, PartsOfWhatHasNoKnownRankMayBeEmpty) {
+  const char* text = R"(opset 18
+  graph g (x: float32[...]) -> (m, n, o, p) {
+    const one: int64[1] = {1}
+    const zero: int64[1] = {0}
+    const end: int64[1] = {9223372036854775807}
+    const pads: int64[2] = {-1, 0}
+    a = Slice(x, one, end, zero)
+    m = ReduceMean(a, zero)
+    b, c = Split(x) {axis = 0, num_outputs = 2}
+    n = ReduceMean(c, zero)
+    d = Pad(x, pads)
+    o = ReduceMean(d, zero)
+    p = ReduceMean(x, zero)
+  })";
+  const Checked result = checked(parse_graph(text, "test"), ranges({"x:[1,2]"}));
+  for (const char* node : {"m", "n", "o"}) {
+    const Finding* finding = result.finding(node, "FN306");
+    ASSERT_NE(finding, nullptr) << node;
+    EXPECT_EQ(finding->verdict, Verdict::possible) << node;
+  }
+  EXPECT_EQ(result.finding("p", "FN306"), nullptr);
+}
+
 TEST(Proofs, MasksWithATrueElementInEveryRow) {
   const char* text = R"(opset 17
     graph g (x: float32[2, 8], m: bool[2, 8]) -> (y) {
