@@ -222,11 +222,11 @@ bool Analyzer::not_below(ValueId whole, ValueId part, int depth) {
   static const OpDef* const kAdd = find_op("", "Add");
   const Node& node = graph_.node(producer);
   if (node.op != kAdd || !node.attrs.empty()) return false;
-  for (const std::size_t k : {0U, 1U}) {
+  const auto adds_to = [&](std::size_t k) {
     const Range other = get(node.inputs[1 - k]).hull();
-    if (other.is_finite() && other.lo >= 0 && not_below(node.inputs[k], part, depth + 1)) return true;
-  }
-  return false;
+    return other.is_finite() && other.lo >= 0 && not_below(node.inputs[k], part, depth + 1);
+  };
+  return adds_to(0) || adds_to(1);
 }
 
 // What a node was found to do in this run of its body, undone.
