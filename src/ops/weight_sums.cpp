@@ -271,22 +271,6 @@ bool is_weight_type(DType dtype) { return reader_of(dtype).width != 0; }
 
 namespace {
 
-template <class F>
-bool any_weight(const WeightData& data, F wanted) {
-  const Reader reader = reader_of(data.dtype);
-  const auto search = [&]<class C>(void (*read)(const std::byte*, std::size_t, C*)) {
-    C buffer[kChunk];
-    const std::size_t total = data.bytes.size() / reader.width;
-    for (std::size_t first = 0; first < total; first += kChunk) {
-      const std::size_t length = std::min(kChunk, total - first);
-      read(data.bytes.data() + first * reader.width, length, buffer);
-      if (std::any_of(buffer, buffer + length, wanted)) return true;
-    }
-    return false;
-  };
-  return reader.floats != nullptr ? search(reader.floats) : search(reader.doubles);
-}
-
 WeightSums summed(const WeightData& data, std::span<const WeightAxis> axes, std::span<const std::int64_t> cuts,
                   std::span<const double> offsets, bool signs) {
   const Reader reader = reader_of(data.dtype);
@@ -328,7 +312,18 @@ WeightSums weight_sums(const WeightData& data, std::span<const WeightAxis> axes,
 }
 
 bool has_zero(const WeightData& data) {
-  return any_weight(data, [](auto weight) { return weight == 0; });
+  const Reader reader = reader_of(data.dtype);
+  const auto search = [&]<class C>(void (*read)(const std::byte*, std::size_t, C*)) {
+    C buffer[kChunk];
+    const std::size_t total = data.bytes.size() / reader.width;
+    for (std::size_t first = 0; first < total; first += kChunk) {
+      const std::size_t length = std::min(kChunk, total - first);
+      read(data.bytes.data() + first * reader.width, length, buffer);
+      if (std::find(buffer, buffer + length, C{0}) != buffer + length) return true;
+    }
+    return false;
+  };
+  return reader.floats != nullptr ? search(reader.floats) : search(reader.doubles);
 }
 
 }  // namespace finity
