@@ -86,6 +86,10 @@ class Analyzer {
   Taint taint_of(const Node& node) const;
   void set_taint(ValueId out, const Taint& taint);
 
+  // untyped.cpp
+  ValueId untyped_value(const Node& node) const;  // an operand or result that keeps the range rule from being asked
+  void pass_untyped(NodeId id, const Node& node, ValueId untyped);
+
   // sites.cpp
   void check_operands(NodeId id, const Node& node, Operands& operands, std::vector<AbsTensor>& restricted);
   // Records what is new in the result, and gives the result without it. Infinities and NaNs of the operands explain

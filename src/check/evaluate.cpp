@@ -22,6 +22,7 @@ bool small_enough(const Type& type) {
 
 void Analyzer::evaluate(NodeId id, const Node& node) {
   if (node.op == nullptr) return give_up(id, "the op is not modelled", "FN901");
+  if (const ValueId untyped = untyped_value(node); untyped.valid()) return pass_untyped(id, node, untyped);
   Operands operands(node.inputs.size());
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     const ValueId input = node.inputs[i];
