@@ -2,12 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iterator>
 #include <new>
 #include <utility>
 
-#include "check/constants.h"
-#include "check/convert.h"
 #include "check/keep_search.h"
 #include "check/recorded.h"
 #include "check/verify.h"
@@ -23,32 +20,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-void append(std::vector<Note>& to, const std::vector<Note>& from) { to.insert(to.end(), from.begin(), from.end()); }
-
-// The findings speak of the file's nodes and values because a conversion keeps their ids.
-void convert_model(ModelAnalysis& model, const CheckPlan& plan, NodeSet& kept) {
-  Conversion conversion = convert_floats(model.graph, model.types, plan.target);
-  Types types = infer_types(conversion.graph, plan.bindings);
-  append(model.notes, conversion.notes);
-  kept = std::move(conversion.kept);
-  model.original = std::exchange(model.graph, std::move(conversion.graph));
-  model.original_types = std::exchange(model.types, std::move(types));
-}
-
-void analyze_typed(ModelAnalysis& model, const CheckPlan& plan) {
-  NodeSet kept;
-  const bool converted = plan.target != DType::undefined;
-  if (converted) convert_model(model, plan, kept);
-  append(model.notes, model.types.notes);
-  model.premises = premises(model.graph, model.types, plan.contract, plan.options.ranges.max_cells);
-  append(model.notes, model.premises.notes);
-  model.analysis = analyze(model.graph, model.types, model.premises, plan.options);
-  std::vector<Finding>& findings = model.analysis.findings;
-  const ConstantChecks checks = {.target = plan.target, .kept = &kept, .analysis = &model.analysis};
-  std::ranges::move(constant_findings(converted ? model.original : model.graph, checks), std::back_inserter(findings));
-  std::ranges::move(input_findings(model.premises), std::back_inserter(findings));
-}
-
 // Nodes as converters want them: by name.
 std::vector<std::string> names_of(const Graph& graph, const NodeSet& nodes) {
   std::vector<std::string> names;
@@ -61,10 +32,10 @@ std::vector<std::string> names_of(const Graph& graph, const NodeSet& nodes) {
 }
 
 BlockList block_list_of(const ModelAnalysis& model, const CheckPlan& plan) {
-  const KeepOptions options = {.check = plan.options,
-                               .time_limit = plan.options.time_limit > 0 ? plan.options.time_limit : 10};
-  const KeepResult found =
-      find_kept_nodes(model.original, model.original_types, plan.bindings, plan.contract, plan.target, options);
+  const KeepOptions options = {.check = plan.check.analysis,
+                               .time_limit = plan.check.analysis.time_limit > 0 ? plan.check.analysis.time_limit : 10};
+  const KeepResult found = find_kept_nodes(model.original, model.original_types, plan.check.bindings, plan.contract,
+                                           plan.check.target, options);
   BlockList list = {
       .present = true, .proved = found.proved, .excused = found.excused, .nodes = names_of(model.original, found.keep)};
   list.note = found.proved ? std::to_string(found.runs) + " analyses" : found.why;
@@ -142,7 +113,7 @@ void fill_report(Report& report, const std::string& path, const CheckPlan& plan)
   report.check_seconds = model.check_seconds;
   report.notes = model.notes;
   collect(report, {model.graph, model.types, model.analysis, model.premises.assumptions}, plan.selection);
-  if (plan.target != DType::undefined && !report.alarms.empty()) report.block_list = block_list_of(model, plan);
+  if (plan.check.target != DType::undefined && !report.alarms.empty()) report.block_list = block_list_of(model, plan);
   const auto add = [&](std::string text) {
     report.verified += report.verified.empty() ? std::move(text) : "; " + std::move(text);
   };
@@ -160,9 +131,9 @@ void fill_report(Report& report, const std::string& path, const CheckPlan& plan)
 CheckPlan plan_of(const CheckSettings& settings) {
   CheckPlan plan;
   plan.contract = contract_of(settings);
-  plan.bindings = bindings_of(settings);
-  plan.options = check_options_of(settings);
-  plan.target = target_of(settings);
+  plan.check.bindings = bindings_of(settings);
+  plan.check.analysis = check_options_of(settings);
+  plan.check.target = target_of(settings);
   plan.selection = settings.selection;
   plan.verify = std::min<std::size_t>(settings.verify.value_or(0), 1'000'000);
   plan.seed = settings.seed.value_or(0);
@@ -187,20 +158,20 @@ CheckPlan plan_of(const CheckSettings& settings) {
 }
 
 ModelAnalysis analyze_model(const std::string& path, const CheckPlan& plan) {
-  ModelAnalysis model;
   const Clock::time_point start = Clock::now();
-  model.graph = read_model(path, model.notes);
-  model.read_seconds = seconds_since(start);
-  const Clock::time_point read = Clock::now();
+  std::vector<Note> notes;
+  Graph graph = read_model(path, notes);
+  const double read_seconds = seconds_since(start);
   try {
-    model.types = infer_types(model.graph, plan.bindings);
-    analyze_typed(model, plan);
+    ModelAnalysis model = {check_graph(std::move(graph), plan.contract, plan.check)};
+    model.notes.insert(model.notes.begin(), notes.begin(), notes.end());
+    model.read_seconds = read_seconds;
+    model.check_seconds = seconds_since(start) - read_seconds;
+    return model;
   } catch (Error& error) {
     error.in(path);
     throw;
   }
-  model.check_seconds = seconds_since(read);
-  return model;
 }
 
 Report check_model(const std::string& path, const CheckPlan& plan) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "check/analyze.h"
+#include "check/check_graph.h"
 #include "cli/check_settings.h"
 #include "report/report.h"
 
@@ -14,9 +14,7 @@ namespace finity {
 // What the settings mean, worked out once for all models.
 struct CheckPlan {
   Contract contract = {};
-  Bindings bindings = {};
-  CheckOptions options = {};
-  DType target = DType::undefined;
+  GraphCheckOptions check = {};
   Selection selection = {};
   std::size_t verify = 0;
   std::uint64_t seed = 0;
@@ -25,15 +23,8 @@ struct CheckPlan {
 };
 CheckPlan plan_of(const CheckSettings& settings);
 
-// Everything known of one model; the graph is the converted one when a target format was asked for.
-struct ModelAnalysis {
-  Graph graph = {};
-  Types types = {};
-  Graph original = {};  // as read, when it was converted
-  Types original_types = {};
-  Premises premises = {};
-  Analysis analysis = {};
-  std::vector<Note> notes = {};  // of reading, typing and assuming
+// A checked model with what reading it told.
+struct ModelAnalysis : CheckedGraph {
   double read_seconds = 0, check_seconds = 0;
 };
 ModelAnalysis analyze_model(const std::string& path, const CheckPlan& plan);

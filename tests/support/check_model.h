@@ -3,17 +3,12 @@
 
 #include <string>
 
-#include "check/analyze.h"
+#include "check/check_graph.h"
 #include "support/check_case.h"
 
 namespace finity {
 
-struct CheckedModel {
-  Graph graph = {};  // converted, when the case asks for another format
-  Types types = {};
-  Premises premises = {};
-  Analysis analysis = {};  // with the findings about constants and inputs
-};
+using CheckedModel = CheckedGraph;
 
 CheckedModel check(const CheckCase& test);
 

@@ -1,0 +1,47 @@
+#include "check/check_graph.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "check/constants.h"
+#include "check/convert.h"
+
+namespace finity {
+
+namespace {
+
+template <class Item>
+void append(std::vector<Item>& to, std::vector<Item> from) {
+  std::ranges::move(from, std::back_inserter(to));
+}
+
+// The findings speak of the file's nodes and values because a conversion keeps their ids.
+NodeSet convert(CheckedGraph& model, const GraphCheckOptions& options) {
+  Conversion conversion = convert_floats(model.graph, model.types, options.target);
+  Types types = infer_types(conversion.graph, options.bindings);
+  append(model.notes, std::move(conversion.notes));
+  model.original = std::exchange(model.graph, std::move(conversion.graph));
+  model.original_types = std::exchange(model.types, std::move(types));
+  return std::move(conversion.kept);
+}
+
+}  // namespace
+
+CheckedGraph check_graph(Graph graph, const Contract& contract, const GraphCheckOptions& options) {
+  CheckedGraph model;
+  model.graph = std::move(graph);
+  model.types = infer_types(model.graph, options.bindings);
+  const bool converted = options.target != DType::undefined;
+  const NodeSet kept = converted ? convert(model, options) : NodeSet();
+  append(model.notes, model.types.notes);
+  model.premises = premises(model.graph, model.types, contract, options.analysis.ranges.max_cells);
+  append(model.notes, model.premises.notes);
+  model.analysis = analyze(model.graph, model.types, model.premises, options.analysis);
+  const ConstantChecks checks = {.target = options.target, .kept = &kept, .analysis = &model.analysis};
+  append(model.analysis.findings, constant_findings(converted ? model.original : model.graph, checks));
+  append(model.analysis.findings, input_findings(model.premises));
+  return model;
+}
+
+}  // namespace finity

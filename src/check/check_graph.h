@@ -1,0 +1,31 @@
+// A graph from its contract to its findings: conversion, premises, analysis, and
+// what is said about constants and inputs. The command line, the tests and other
+// engines all check a model with this one call.
+#pragma once
+
+#include <vector>
+
+#include "check/analyze.h"
+
+namespace finity {
+
+struct GraphCheckOptions {
+  CheckOptions analysis = {};
+  Bindings bindings = {};
+  DType target = DType::undefined;  // of a conversion (--as); undefined: the model as it is
+};
+
+struct CheckedGraph {
+  Graph graph = {};  // converted when a target was asked for; ids of nodes and values are those of the file
+  Types types = {};
+  Graph original = {};  // as given, only when it was converted
+  Types original_types = {};
+  Premises premises = {};
+  Analysis analysis = {};        // findings about constants and inputs included
+  std::vector<Note> notes = {};  // of converting, typing and assuming
+};
+
+// Throws Error naming the node or the declaration when the model contradicts itself or the contract.
+CheckedGraph check_graph(Graph graph, const Contract& contract, const GraphCheckOptions& options = {});
+
+}  // namespace finity
