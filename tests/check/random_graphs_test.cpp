@@ -8,7 +8,6 @@
 
 #include "check/verify.h"
 #include "formats/text/text.h"
-#include "support/fingerprint.h"
 #include "support/graph_generator.h"
 #include "support/recorded.h"
 
@@ -16,7 +15,6 @@ namespace finity {
 namespace {
 
 constexpr int kDraws = 12;
-constexpr std::uint64_t kRecorded = 600, kFingerprinted = 15000;
 
 struct GraphTotals {
   std::size_t proved = 0;
@@ -67,48 +65,6 @@ TEST_P(RandomGraphs, LieInTheirRanges) {
   EXPECT_GT(totals.possible, count / 2);
   EXPECT_EQ(totals.report.failed, 0);
   EXPECT_LT(totals.report.vacuous, totals.report.tensors / 2);
-}
-
-// The ranges of every value and what is possible.
-std::string recorded_ranges(std::uint64_t seed, const RangeSettings& settings) {
-  const RandomModel model = random_model(seed);
-  const Graph graph = parse_graph(model.text, "seed " + std::to_string(seed));
-  const Types types = infer_types(graph);
-  const Premises given = premises(graph, types, model.contract, settings.max_cells);
-  const Analysis analysis = analyze(graph, types, given, {.ranges = settings});
-  std::string text;
-  for (std::size_t i = 0; i < graph.values().size(); ++i) {
-    if (!analysis.reached[i] || !graph.values()[i].producer.valid()) continue;
-    text += "  " + graph.values()[i].name + " " + shown(analysis.ranges[i]) + "\n";
-  }
-  for (const Finding& finding : analysis.findings) {
-    if (finding.verdict == Verdict::proved || !finding.node.valid()) continue;
-    text += "  " + std::string(finding.rule) + " of " + graph.value(graph.node(finding.node).outputs[0]).name + "\n";
-  }
-  return text;
-}
-
-TEST(RandomGraphs, AreAsRecorded) {
-  Records now;
-  for (std::uint64_t seed = 1; seed <= kRecorded; ++seed) {
-    const std::string title = "seed " + std::to_string(seed);
-    now[title] = recorded_ranges(seed, {});
-    const std::string smashed = recorded_ranges(seed, {.max_cells = 1, .affine = false});
-    if (smashed != now[title]) now[title + ", smashed, interval"] = smashed;
-  }
-  expect_as_recorded("random_graphs", now);
-}
-
-TEST(RandomGraphs, GiveWhatTheyGave) {
-  const RangeSettings modes[] = {{}, {.max_cells = 4}, {.max_cells = 65536, .flush_subnormals = true}};
-  for (std::uint64_t seed = kRecorded + 1; seed <= kFingerprinted; ++seed) {
-    const RandomModel model = random_model(seed);
-    const Graph graph = parse_graph(model.text, "seed " + std::to_string(seed));
-    const Types types = infer_types(graph);
-    const RangeSettings& settings = modes[seed % std::size(modes)];
-    const Premises given = premises(graph, types, model.contract, settings.max_cells);
-    computed("seed " + std::to_string(seed) + "\n" + shown(graph, analyze(graph, types, given, {.ranges = settings})));
-  }
 }
 
 INSTANTIATE_TEST_SUITE_P(In, RandomGraphs,

@@ -12,8 +12,6 @@
 #include "conformance/conformance.h"
 #include "formats/onnx/onnx.h"
 #include "formats/onnx/test_data.h"
-#include "support/fingerprint.h"
-#include "support/recorded.h"
 
 namespace finity {
 namespace {
@@ -73,7 +71,6 @@ struct Totals {
   int contradictory = 0;
   int drawn = 0;  // models that were also run on random inputs
   VerifyReport report = {};
-  Records records = {};
 };
 
 // What the inputs are taken to be: within their test data, what finity guesses, every finite value, every value.
@@ -85,7 +82,6 @@ struct Setting {
   DType as = DType::undefined;
   std::size_t max_cells = 64;
   bool affine = true;
-  bool recorded = false;  // in testdata/ranges
 };
 
 Contract contract_for(const Setting& setting, const Inputs& inputs) {
@@ -110,16 +106,6 @@ bool holds_numbers(const Graph& graph) {
                               [&](ValueId id) { return graph.value(id).type.dtype == DType::string; });
 }
 
-// One line for all outputs: ranges, and the rules that may be violated.
-std::string outputs_in_short(const Graph& graph, const Analysis& analysis) {
-  std::string text;
-  for (const ValueId id : graph.main().outputs) text += "  " + shown(analysis.ranges[id.at()].hull());
-  for (const Finding& finding : analysis.findings) {
-    if (finding.verdict != Verdict::proved) text += "  " + std::string(finding.rule);
-  }
-  return text + "\n";
-}
-
 void check_model(const std::string& directory, const Setting& setting, Totals& totals) {
   std::vector<Note> notes;
   Graph graph = read_onnx(directory + "/model.onnx", notes);
@@ -140,8 +126,6 @@ void check_model(const std::string& directory, const Setting& setting, Totals& t
   options.ranges.affine = setting.affine;
   const Analysis analysis = analyze(graph, types, given, options);
   ++totals.models;
-  computed(directory.substr(directory.rfind('/') + 1) + "\n" + shown(graph, analysis));
-  totals.records[std::filesystem::path(directory).filename()] = outputs_in_short(graph, analysis);
   if (setting.wish == Wish::own && setting.as == DType::undefined) {
     VerifyReport own;
     verify_run(graph, analysis, {.inputs = data.inputs, .weights = {}}, 0, own);
@@ -186,20 +170,19 @@ TEST_P(Official, EveryTensorLiesInItsRange) {
   EXPECT_GT(totals.drawn, 900);
   EXPECT_GT(totals.report.tensors, own ? 15000U : 5000U);
   EXPECT_LT(totals.report.vacuous, totals.report.tensors / (own ? 10 : 2));
-  if (GetParam().recorded) expect_as_recorded("official_" + std::string(GetParam().name), totals.records);
 }
 
 constexpr Setting kSettings[] = {
-    {.name = "own", .recorded = true},
+    {.name = "own"},
     {.name = "smashed", .max_cells = 1},
     {.name = "intervals", .affine = false},
     {.name = "float16", .as = DType::float16},
     {.name = "bfloat16", .as = DType::bfloat16},
-    {.name = "guessed", .wish = Wish::guessed, .recorded = true},
+    {.name = "guessed", .wish = Wish::guessed},
     {.name = "guessed16", .wish = Wish::guessed, .as = DType::float16},
     {.name = "finite", .wish = Wish::finite},
-    {.name = "finite16", .wish = Wish::finite, .as = DType::float16, .recorded = true},
-    {.name = "all", .wish = Wish::all, .recorded = true},
+    {.name = "finite16", .wish = Wish::finite, .as = DType::float16},
+    {.name = "all", .wish = Wish::all},
 };
 
 INSTANTIATE_TEST_SUITE_P(With, Official, ::testing::ValuesIn(kSettings),

@@ -9,7 +9,6 @@
 #include "graph/builder.h"
 #include "ops/op.h"
 #include "ops/range_call.h"
-#include "support/fingerprint.h"
 #include "types/infer.h"
 
 namespace finity {
@@ -70,7 +69,6 @@ class OneNode {
     for (std::size_t i = 0; i < node().outputs.size(); ++i) types.push_back(&out_type(i));
     RangeCall call(graph_, node(), given, types, settings, symbols, nullptr);
     node().op->range(call);
-    computed(node().op_type, call.outs(), call.sites());
     return {.outputs = std::move(call.outs()), .sites = std::move(call.sites())};
   }
   // The rule on operands of one cell each.

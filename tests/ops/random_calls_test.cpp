@@ -21,9 +21,7 @@
 #include "graph/builder.h"
 #include "ops/op.h"
 #include "support/around.h"
-#include "support/fingerprint.h"
 #include "support/range_probe.h"
-#include "support/recorded.h"
 #include "support/support.h"
 #include "tensor/convert.h"
 #include "types/infer.h"
@@ -213,7 +211,6 @@ bool outside_premises(const RandomCall& call) {
 // What evaluation gives lies in the ranges.
 void check_runs(const RandomCall& call, const Types& types, const Premises& given) {
   const Analysis analysis = analyze(call.graph, types, given);
-  computed(shown(call.graph, analysis));
   VerifyReport report;
   Rng rng(1);
   try {

@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "one_node.h"
-#include "support/recorded.h"
 #include "tensor/convert.h"
 #include "tensor/float_formats.h"
 
@@ -17,7 +16,6 @@ namespace {
 
 constexpr int kTrials = 150;
 constexpr int kRuns = 6;
-constexpr int kRecorded = 24;
 
 struct Operand {
   DType dtype = DType::float32;
@@ -370,33 +368,6 @@ std::vector<Trial> trials() {
 
 INSTANTIATE_TEST_SUITE_P(Table, SampledRanges, testing::ValuesIn(trials()),
                          [](const auto& info) { return label(info.param); });
-
-// ---- the records ---------------------------------------------------------------
-
-// `given -> claimed`, with the rules that may be violated.
-std::string recorded_line(const Trial& trial, const OneNode& node, Rng& rng) {
-  const std::vector<Range> ranges = draw_ranges(trial, rng);
-  const OneNode::Abstract claimed = node.ranges(tensors_of(trial, ranges));
-  std::string line;
-  for (const Range& range : ranges) line += "  " + shown(range);
-  line += "  ->";
-  for (const AbsTensor& output : claimed.outputs) line += "  " + shown(output.hull());
-  for (const Site& site : claimed.sites) {
-    if (site.possible) line += "  " + std::string(site.rule);
-  }
-  return line + "\n";
-}
-
-TEST(SampledRanges, AreAsRecorded) {
-  Records now;
-  for (const Trial& trial : trials()) {
-    const OneNode node = node_of(trial);
-    Rng rng(23);
-    std::string& lines = now[label(trial)];
-    for (int t = 0; t < kRecorded; ++t) lines += recorded_line(trial, node, rng);
-  }
-  expect_as_recorded("sampled", now);
-}
 
 }  // namespace
 }  // namespace finity

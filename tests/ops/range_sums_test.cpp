@@ -1,19 +1,22 @@
-// What long sums, products and means of a range are taken to be, as recorded: in each format, with each way to keep
-// partial sums, for lengths at which errors start to matter. Whether it is true is the business of the trials.
+// Long sums, products and means in each format, with each way to keep partial sums, for lengths at which errors start
+// to matter: what the reference computes on rows of equal, alternating and random elements lies in the range.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <iterator>
 
 #include "one_node.h"
-#include "support/recorded.h"
+#include "support/range_probe.h"
+#include "tensor/convert.h"
 #include "tensor/float_formats.h"
 
 namespace finity {
 namespace {
 
-constexpr int kLines = 40;
+constexpr int kDraws = 20;
 constexpr DType kDTypes[] = {DType::float16, DType::bfloat16, DType::float32, DType::float64, DType::int32};
-constexpr std::int64_t kLengths[] = {1, 2, 3, 8, 300, 2049, 70000, 20000000, -1};
+constexpr std::int64_t kLengths[] = {1, 2, 3, 8, 300, 2049, 70000};
 
 struct Reducing {
   const char* op;
@@ -64,22 +67,12 @@ Range drawn_range(DType dtype, Rng& rng) {
   return range;
 }
 
-RangeSettings drawn_settings(DType dtype, Rng& rng) {
+// The reference sums in float32.
+RangeSettings drawn_settings(Rng& rng) {
   RangeSettings settings;
-  const std::uint64_t kind = rng.below(6);
-  if (kind == 0) settings.accumulate = DType::float32;
-  if (kind == 1) settings.accumulate = dtype;
-  if (kind == 2) settings.flush_subnormals = true;
-  if (kind == 3) settings.library_ulps = 0;
+  if (rng.below(3) == 0) settings.accumulate = DType::float32;
+  if (rng.below(6) == 0) settings.library_ulps = 0;
   return settings;
-}
-
-std::string settings_text(const RangeSettings& settings) {
-  std::string text;
-  if (settings.accumulate != DType::undefined) text += " sums in " + std::string(name(settings.accumulate));
-  if (settings.flush_subnormals) text += " flushed";
-  if (settings.library_ulps == 0) text += " exact functions";
-  return text;
 }
 
 Type type_of(DType dtype, std::initializer_list<std::int64_t> sizes) {
@@ -110,35 +103,47 @@ Attrs attrs_of(const Reducing& reducing) {
   return attrs;
 }
 
-std::string line(const Reducing& reducing, DType dtype, Rng& rng) {
+// All the lower end, all the upper end, one after the other, or random members.
+Tensor row_elements(const Type& type, const Range& range, int kind, Rng& rng) {
+  const Dims dims = *type.dims();
+  if (kind == 3 && !range.integer) return random_member(rng, uniform(type, range), dims);
+  std::vector<double> values(static_cast<std::size_t>(element_count(dims)));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = kind == 0 || (kind == 2 && i % 2 == 0) ? range.lo : range.hi;
+  }
+  return from_elements<double>(type.dtype, dims, values);
+}
+
+void look_at(const Reducing& reducing, DType dtype, Rng& rng) {
   const std::int64_t length = kLengths[rng.below(std::size(kLengths))];
   const std::vector<Type> types = operand_types(reducing, dtype, length);
   const OneNode node(*find_op("", reducing.op), reducing.version, attrs_of(reducing), types);
-  const RangeSettings settings = drawn_settings(dtype, rng);
-  std::string text = "  " + std::to_string(length) + settings_text(settings) + ":";
+  std::vector<Range> ranges;
   std::vector<AbsTensor> operands;
   for (const Type& type : types) {
-    operands.push_back(uniform(type, drawn_range(dtype, rng)));
-    text += "  " + shown(operands.back().hull());
+    ranges.push_back(drawn_range(dtype, rng));
+    operands.push_back(uniform(type, ranges.back()));
   }
-  const OneNode::Abstract claimed = node.ranges(std::move(operands), settings);
-  text += "  ->  " + shown(claimed.outputs[0].hull());
-  for (const Site& site : claimed.sites) text += (site.possible ? "  " : "  no ") + std::string(site.rule);
-  return text + "\n";
+  const OneNode::Abstract claimed = node.ranges(operands, drawn_settings(rng));
+  if (claimed.warns()) return;
+  for (int kind = 0; kind < 4; ++kind) {
+    std::vector<Datum> inputs;
+    for (std::size_t i = 0; i < types.size(); ++i) inputs.push_back(row_elements(types[i], ranges[i], kind, rng));
+    const std::vector<Datum> outputs = node.eval(inputs, 0);
+    EXPECT_EQ(leaves(*outputs[0].tensor(), claimed.outputs[0]), "")
+        << reducing.op << " of " << length << " " << name(dtype) << " in " << to_string(ranges[0]);
+  }
 }
 
-TEST(LongSums, AreAsRecorded) {
-  Records now;
+TEST(LongSums, LieInTheirRanges) {
   for (const Reducing& reducing : kReducing) {
     const OpDef& op = *find_op("", reducing.op);
     for (const DType dtype : kDTypes) {
       if (!signature_of(op).inputs[0].type.dtypes[static_cast<std::size_t>(dtype)]) continue;
-      Rng rng(static_cast<std::uint64_t>(dtype) + 100);
-      std::string& lines = now[std::string(reducing.op) + " " + std::string(name(dtype))];
-      for (int i = 0; i < kLines; ++i) lines += line(reducing, dtype, rng);
+      Rng rng = seeded(static_cast<std::uint64_t>(dtype) + 100);
+      for (int i = 0; i < kDraws; ++i) look_at(reducing, dtype, rng);
     }
   }
-  expect_as_recorded("long_sums", now);
 }
 
 }  // namespace

@@ -20,7 +20,6 @@
 #include "ops/op.h"
 #include "ops/range_call.h"
 #include "ops/rules.h"
-#include "support/fingerprint.h"
 #include "tensor/convert.h"
 #include "tensor/float_formats.h"
 #include "types/infer.h"
@@ -254,7 +253,6 @@ class Trial {
     Symbols symbols;
     RangeCall call(graph_, node, std::move(operands), out_types, settings_, symbols, nullptr);
     node.op->range(call);
-    computed(node_.op, call.outs(), call.sites());
     return {call.outs(), call.sites()};
   }
 

@@ -1,5 +1,6 @@
-// Ranges in words, and testdata/ranges where they are kept: a range that grew makes somebody's proof an alarm, one
-// that shrank may be wrong; both are to be seen in a diff. FINITY_UPDATE=1 rewrites the records.
+// Ranges in words, and testdata/ranges, where the hull of every named value and every verdict of the cases in
+// testdata/check are kept. A record is no truth: it shows in a diff whose range a change made wider or tighter.
+// FINITY_UPDATE=1 rewrites the records.
 #pragma once
 
 #include <map>
@@ -9,18 +10,20 @@
 
 namespace finity {
 
-std::string shown(const Range& range);
 std::string shown(const AbsTensor& x);
-std::string shown_whole(const AbsTensor& x);  // with sizes, every cell, facts and forms
-// Every computed value with its facts, then the findings.
-std::string shown(const Graph& graph, const Analysis& analysis);
 
 // Ends of ranges are values of their format. The first value of which that is not so, or "".
 std::string end_outside_format(const Graph& graph, const Analysis& analysis);
 
-using Records = std::map<std::string, std::string>;  // title to the lines below it, each indented and ended
+// What is said of a value ("y") or of a site ("FN102 at y"): a range, or a verdict.
+using Record = std::map<std::string, std::string>;
+using Records = std::map<std::string, Record>;  // by case
 
-// Titles that are not recorded yet are let pass as long as they are few.
+// The hull of every computed value of the main graph, and the verdict of every site that is not proved.
+Record record_of(const Graph& graph, const Analysis& analysis);
+
+// Says of every difference whether it is `wider`, `tighter` or `other`. Cases that are not recorded yet are let pass as
+// long as they are few.
 void expect_as_recorded(const std::string& file, const Records& now);
 
 }  // namespace finity
