@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <set>
 
 #include "base/atomic_file.h"
 #include "base/mapped_file.h"
@@ -8,10 +9,12 @@
 #include "cli/format.h"
 #include "exec/compare.h"
 #include "exec/draw.h"
+#include "exec/first_failure.h"
 #include "exec/reference.h"
 #include "formats/model_format.h"
 #include "formats/npz/npz.h"
 #include "formats/onnx/test_data.h"
+#include "report/words.h"
 #include "tensor/convert.h"
 #include "types/infer.h"
 
@@ -29,6 +32,7 @@ struct Options {
   std::uint64_t seed = 0;
   bool compare = false;
   bool trace = false;
+  bool only_nonfinite = false;
   Tolerance tolerance;
 };
 
@@ -94,9 +98,9 @@ void check_dtypes(const Graph& graph, const Inputs& inputs) {
   }
 }
 
-void print_trace(const Graph& graph, const Node& node, std::span<const Datum> outputs) {
+void print_trace(const Graph& graph, const Node& node, std::span<const Datum> outputs, bool only_nonfinite) {
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    if (!node.outputs[i].valid()) continue;
+    if (!node.outputs[i].valid() || (only_nonfinite && !has_non_finite_element(outputs[i]))) continue;
     std::printf("%s  %s  %s\n", describe(graph, node).c_str(), graph.value(node.outputs[i]).name.c_str(),
                 describe(outputs[i]).c_str());
   }
@@ -106,6 +110,39 @@ void print_outputs(const Graph& graph, const std::vector<Datum>& outputs) {
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     std::printf("%s  %s\n", graph.value(graph.main().outputs[i]).name.c_str(), describe(outputs[i]).c_str());
   }
+}
+
+void print_failure(const Graph& graph, const Failure& failure) {
+  std::printf("  %s made it first: element %s of '%s' is %s\n", printable(describe(graph, *failure.node)).c_str(),
+              to_string(failure.index).c_str(), printable(graph.value(failure.value).name).c_str(),
+              number_text(failure.element, failure.dtype).c_str());
+  for (const OperandThere& operand : failure.operands) {
+    const std::string there = operand.element
+                                  ? "is " + number_text(*operand.element, operand.datum.tensor()->dtype()) + " there"
+                                  : "is " + describe(operand.datum);
+    std::printf("    operand '%s' %s\n", printable(graph.value(operand.value).name).c_str(), there.c_str());
+  }
+}
+
+// Says who made the elements of the outputs that are not finite. False when there are some and nothing excuses them.
+bool outputs_are_finite(const Graph& graph, const Inputs& inputs, const std::vector<Datum>& outputs,
+                        const FailureFinder& failures) {
+  bool finite = true;
+  std::set<const Failure*> told;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (!has_non_finite_element(outputs[i])) continue;
+    finite = false;
+    const ValueId id = graph.main().outputs[i];
+    const Failure* failure = failures.behind(id);
+    const std::string start = "output '" + printable(graph.value(id).name) + "' is not finite";
+    if (failure == nullptr) std::printf("%s: an input or a constant is not\n", start.c_str());
+    else std::printf("%s%s\n", start.c_str(), told.contains(failure) ? ": the same cause" : "");
+    if (failure != nullptr && told.insert(failure).second) print_failure(graph, *failure);
+  }
+  const auto given = [](const auto& input) { return has_non_finite_element(input.second); };
+  const bool excused = std::ranges::any_of(inputs, given);
+  if (!finite && excused) std::printf("the inputs were not finite either\n");
+  return finite || excused;
 }
 
 void write_outputs(const std::string& path, const Graph& graph, const std::vector<Datum>& outputs) {
@@ -156,6 +193,26 @@ bool print_comparison(const Graph& graph, const std::vector<Datum>& outputs, con
   return good;
 }
 
+std::vector<Datum> evaluate(const Graph& graph, const Options& options, Inputs& inputs, std::vector<Note>& lost,
+                            FailureFinder& failures) {
+  check_dtypes(graph, inputs);
+  const Types types = infer_types(graph, bindings_for(options, inputs));
+  if (options.data.empty()) draw_inputs(graph, types, options.seed, inputs);
+  RunOptions run_options{.seed = options.seed, .unsupported = &lost};
+  if (options.trace) {
+    run_options.trace = [&](const Node& node, std::span<const Datum> results) {
+      print_trace(graph, node, results, options.only_nonfinite);
+    };
+  }
+  run_options.watch = [&](const Node& node, std::span<const Datum> operands, std::span<const Datum> results) {
+    failures.saw(node, operands, results);
+  };
+  std::vector<Datum> outputs = run_reference(graph, inputs, run_options);
+  if (!lost.empty() && std::ranges::none_of(outputs, &Datum::present))
+    throw Error(lost.front().where + ": " + lost.front().text);
+  return outputs;
+}
+
 int run(const Options& options) {
   std::vector<Note> notes;
   const Graph graph = read_model(options.model, notes);
@@ -164,17 +221,9 @@ int run(const Options& options) {
   if (options.compare && options.data.empty()) throw Error("--compare needs --data with the expected outputs");
   std::vector<Datum> outputs;
   std::vector<Note> lost;
+  FailureFinder failures(graph);
   try {
-    check_dtypes(graph, data.inputs);
-    const Types types = infer_types(graph, bindings_for(options, data.inputs));
-    if (options.data.empty()) draw_inputs(graph, types, options.seed, data.inputs);
-    RunOptions run_options{.seed = options.seed, .trace = {}, .unsupported = &lost};
-    if (options.trace) {
-      run_options.trace = [&](const Node& node, std::span<const Datum> results) { print_trace(graph, node, results); };
-    }
-    outputs = run_reference(graph, data.inputs, run_options);
-    if (!lost.empty() && std::ranges::none_of(outputs, &Datum::present))
-      throw Error(lost.front().where + ": " + lost.front().text);
+    outputs = evaluate(graph, options, data.inputs, lost, failures);
   } catch (Error& error) {
     error.in(options.model);
     throw;
@@ -185,15 +234,17 @@ int run(const Options& options) {
   }
   print_outputs(graph, outputs);
   print_notes(lost);
+  const bool finite = outputs_are_finite(graph, data.inputs, outputs, failures);
   if (!options.output.empty()) write_outputs(options.output, graph, outputs);
-  if (!options.compare) return 0;
+  if (!options.compare) return finite ? 0 : 1;
   return print_comparison(graph, outputs, data, options.tolerance) ? 0 : 1;
 }
 
 }  // namespace
 
 void add_run(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand("run", "Evaluate a model with the reference evaluation");
+  CLI::App* command = app.add_subcommand(
+      "run", "Evaluate a model with the reference evaluation; exit 1 when finite inputs give NaN or Inf");
   auto options = std::make_shared<Options>();
   command->add_option("model", options->model, "ONNX or text file")->required();
   command->add_option("--data", options->data,
@@ -207,6 +258,9 @@ void add_run(CLI::App& app, int& exit_code) {
   command->add_option("--atol", options->tolerance.absolute, "Absolute tolerance of --compare (default 1e-7)");
   command->add_flag("--trace", options->trace,
                     "Print the range and the first non-finite element of every node's outputs");
+  command
+      ->add_flag("--only-nonfinite", options->only_nonfinite, "With --trace: only outputs that hold NaN or infinities")
+      ->needs("--trace");
   command->callback([options, &exit_code] { exit_code = run(*options); });
 }
 

@@ -166,6 +166,7 @@ void Interpreter::run_node(const Node& node) {
                 [this](BodyId id, std::span<const Datum> arguments) { return run_body(id, arguments); });
   node.op->eval(call);
   if (options_.trace) options_.trace(node, call.outs());
+  if (options_.watch) options_.watch(node, inputs, call.outs());
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i].valid()) values_[node.outputs[i].at()] = std::move(call.outs()[i]);
   }

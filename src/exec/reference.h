@@ -22,6 +22,8 @@ struct RunOptions {
   std::uint64_t seed = 0;  // for the random ops of the graph
   // Called for every node that ran, in order (nodes of loop bodies once per iteration).
   std::function<void(const Node&, std::span<const Datum>)> trace = {};
+  // The same with the operands.
+  std::function<void(const Node&, std::span<const Datum> inputs, std::span<const Datum> outputs)> watch = {};
   // When given, an op of the main body that cannot be run does not end the run: it is noted here, and what
   // depends on it is absent from the outputs.
   std::vector<Note>* unsupported = nullptr;

@@ -28,9 +28,8 @@ std::span<const ModelFormat> model_formats() { return kFormats; }
 Graph read_model(const std::string& path, std::vector<Note>& notes) {
   const auto file = MappedFile::open(path);
   if (file->bytes().empty()) throw Error(path + ": is empty");
-  const std::span<const std::byte> head = file->bytes().first(std::min<std::size_t>(file->bytes().size(), 4096));
   for (const ModelFormat& format : kFormats) {
-    if (format.recognises(head)) return format.read(path, notes);
+    if (format.recognises(file->bytes())) return format.read(path, notes);
   }
   throw Error(path + ": is not a model in a known format (ONNX or finity text)");
 }

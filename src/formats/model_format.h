@@ -15,7 +15,7 @@ namespace finity {
 
 struct ModelFormat {
   std::string_view name = {};
-  bool (*recognises)(std::span<const std::byte> head) = nullptr;
+  bool (*recognises)(std::span<const std::byte> file) = nullptr;
   Graph (*read)(const std::string& path, std::vector<Note>& notes) = nullptr;
 };
 

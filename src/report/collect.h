@@ -34,7 +34,8 @@ void collect(Report& report, const Checked& checked, const Selection& selection)
 Place place_of(const Graph& graph, const Finding& finding);
 // Subgraphs and inlined function calls around a node, outermost first.
 std::string scope_of(const Graph& graph, const Node& node);
-// Last line of user code in a Python stack trace: {"model.py", 12}; {"", 0} when there is none.
+// The innermost line of user code in a Python stack trace, as exporters put it into metadata or doc strings:
+// {"model.py", 12}; a line of a library when there is no other; {"", 0} when there is none.
 std::pair<std::string, int> python_line(std::string_view stack_trace);
 // 16 hexadecimal digits; the same for the same rule, place and operand, whatever the order of nodes.
 std::string fingerprint(const Rule& rule, const Place& place, int operand, std::size_t occurrence);

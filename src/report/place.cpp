@@ -42,20 +42,50 @@ std::string_view property(const Properties& properties, std::string_view key) {
   return {};
 }
 
-// The frames of one entry: File "PATH", line NUMBER, in FUNCTION
-std::pair<std::string, int> frame_at(std::string_view text, std::size_t start) {
-  constexpr std::string_view kLine = "\", line ";
-  const std::size_t end = text.find('"', start);
-  if (end == std::string_view::npos || text.substr(end, kLine.size()) != kLine) return {};
+struct Frame {
+  std::string_view file = {};
   int line = 0;
-  const char* digits = text.data() + end + kLine.size();
-  std::from_chars(digits, text.data() + text.size(), line);
-  return {std::string(text.substr(start, end - start)), line};
+};
+
+int number_at(std::string_view text, std::size_t start) {
+  int number = 0;
+  std::from_chars(text.data() + std::min(start, text.size()), text.data() + text.size(), number);
+  return number;
 }
 
-bool is_library(const std::string& file) {
-  return file.find("site-packages/") != std::string::npos || file.find("dist-packages/") != std::string::npos ||
-         file.starts_with("<");
+// One line of a trace: `File "PATH", line NUMBER, in FUNCTION`, or `PATH(NUMBER): FUNCTION` as older exporters write.
+Frame frame_of(std::string_view text) {
+  constexpr std::string_view kFile = "File \"";
+  constexpr std::string_view kLine = "\", line ";
+  if (const std::size_t quote = text.find(kFile); quote != std::string_view::npos) {
+    const std::size_t start = quote + kFile.size();
+    const std::size_t end = text.find(kLine, start);
+    if (end == std::string_view::npos) return {};
+    return {text.substr(start, end - start), number_at(text, end + kLine.size())};
+  }
+  const std::size_t end = text.rfind("): ");
+  const std::size_t bracket = end == std::string_view::npos ? end : text.rfind('(', end);
+  if (bracket == std::string_view::npos || text.find_first_not_of("0123456789", bracket + 1) != end) return {};
+  const std::size_t start = std::min(text.find_first_not_of(" \t"), bracket);
+  const std::string_view file = text.substr(start, bracket - start);
+  if (!file.ends_with(".py") && !file.starts_with("<")) return {};  // some other text
+  return {file, number_at(text, bracket + 1)};
+}
+
+// 2: the user's own line; 1: a library that models are written with; 0: the framework, or code without a file.
+int interest(std::string_view file) {
+  const auto holds = [&](std::string_view part) { return file.find(part) != std::string_view::npos; };
+  if (file.starts_with("<")) return file.starts_with("<ipython-input") ? 2 : 0;
+  constexpr std::string_view kFramework[] = {"/torch/nn/", "/torch/onnx/", "/torch/jit/",     "/torch/_",
+                                             "/torch/fx/", "/torch/utils", "-packages/torch/"};
+  if (std::ranges::any_of(kFramework, holds)) return 0;
+  if (holds("site-packages/") || holds("dist-packages/")) return 1;
+  return holds("/lib/python3") ? 0 : 2;
+}
+
+// Outside of these calls lies the script that exported the model, which is no part of it.
+bool starts_export(std::string_view file) {
+  return file.find("/torch/onnx/") != std::string_view::npos || file.find("/torch/jit/") != std::string_view::npos;
 }
 
 }  // namespace
@@ -67,17 +97,20 @@ std::string scope_of(const Graph& graph, const Node& node) {
   return scope;
 }
 
+// Traces of File "..." lines have the innermost call last, those of doc strings have it first.
 std::pair<std::string, int> python_line(std::string_view stack_trace) {
-  constexpr std::string_view kFile = "File \"";
-  std::pair<std::string, int> best;
-  for (std::size_t at = 0; (at = stack_trace.find(kFile, at)) != std::string_view::npos;) {
-    at += kFile.size();
-    std::pair<std::string, int> frame = frame_at(stack_trace, at);
-    if (frame.second <= 0) continue;
-    // Innermost last; a line of the user's beats one inside a library.
-    if (best.second == 0 || !is_library(frame.first) || is_library(best.first)) best = std::move(frame);
+  const bool innermost_last = stack_trace.find("File \"") != std::string_view::npos;
+  Frame best;
+  for (std::size_t at = 0; at < stack_trace.size();) {
+    const std::size_t end = std::min(stack_trace.find('\n', at), stack_trace.size());
+    const Frame frame = frame_of(stack_trace.substr(at, end - at));
+    at = end + 1;
+    if (!innermost_last && starts_export(frame.file)) break;
+    if (frame.line <= 0 || interest(frame.file) == 0) continue;
+    const int more = best.line == 0 ? 1 : interest(frame.file) - interest(best.file);
+    if (more > 0 || (more == 0 && innermost_last)) best = frame;
   }
-  return best;
+  return {std::string(best.file), best.line};
 }
 
 Place place_of(const Graph& graph, const Finding& finding) {
@@ -100,7 +133,8 @@ Place place_of(const Graph& graph, const Finding& finding) {
   if (!node.outputs.empty() && node.outputs.front().valid()) place.output = graph.value(node.outputs.front()).name;
   place.scope = scope_of(graph, node);
   if (node.where.origin != nullptr) {
-    const auto [file, line] = python_line(property(node.where.origin->metadata, "pkg.torch.onnx.stack_trace"));
+    const std::string_view trace = property(node.where.origin->metadata, "pkg.torch.onnx.stack_trace");
+    const auto [file, line] = python_line(trace.empty() ? std::string_view(node.where.origin->doc) : trace);
     place.source_file = file;
     place.source_line = line;
   }

@@ -62,6 +62,21 @@ TEST(Cli, OutputsCanBeReadBackAndCompared) {
   EXPECT_EQ(different.exit_code, 1) << different.output;
 }
 
+TEST(Cli, RunNamesTheNodeThatMadeTheFirstNan) {
+  const TemporaryFolder folder;
+  const std::string model = folder.file("model.txt");
+  write_file_atomically(model,
+                        "opset 17\ngraph g (x: float32[3] = {1, 0, 4}) -> (y) { l = Log(x) @ \"logarithm\"\n"
+                        " m = Relu(x) @ \"harmless\"\n z = Sub(l, l) @ \"difference\"\n y = Add(z, m) }");
+  const Finished failed = run("run " + model + " --trace --only-nonfinite");
+  EXPECT_EQ(failed.exit_code, 1) << failed.output;
+  EXPECT_NE(failed.output.find("node 'logarithm' (Log) made it first"), std::string::npos) << failed.output;
+  EXPECT_NE(failed.output.find("operand 'x' is 0 there"), std::string::npos) << failed.output;
+  EXPECT_NE(failed.output.find("difference"), std::string::npos) << failed.output;
+  EXPECT_EQ(failed.output.find("harmless"), std::string::npos) << failed.output;
+  EXPECT_EQ(run("run examples/stable_softmax.txt").exit_code, 0);
+}
+
 TEST(Cli, BadFilesGiveOneLineAndExitTwo) {
   const TemporaryFolder folder;
   write_file_atomically(folder.file("empty.onnx"), "");

@@ -333,5 +333,20 @@ TEST(OnnxReader, RecognisesModelsByTheirHead) {
   EXPECT_FALSE(looks(Message().integer(1, 1).message(2, Message().message(1, Message())).bytes()));
 }
 
+TEST(OnnxReader, RecognisesModelsByTheirForm) {
+  const auto looks = [](const Message& message) { return looks_like_onnx(std::as_bytes(std::span(message.bytes()))); };
+  const Message graph = Message().text(2, "g");
+  const std::string lines = "Git info:\n\nCommit: 8f1\nBranch: heads/master\n";  // as CatBoost writes it
+  EXPECT_TRUE(looks(Message().integer(1, 3).text(2, "CatBoost").text(3, lines).message(7, graph)));
+  EXPECT_TRUE(looks(Message().integer(1, 3).text(2, std::string(9000, 'p')).message(7, graph)));
+  EXPECT_TRUE(looks(Message().message(7, graph).text(2, lines).integer(1, 3)));         // any order
+  EXPECT_TRUE(looks(Message().message(7, graph).message(8, Message().integer(2, 9))));  // no version at all
+  EXPECT_TRUE(looks(Message().integer(1, 8).integer(99, 5).message(7, graph)));         // a field of the future
+  EXPECT_FALSE(looks(Message().integer(1, 8).integer(2, 1).message(7, graph)));         // a tensor starts like this
+  EXPECT_FALSE(looks(Message().integer(1, 8).integer(7, 1)));
+  EXPECT_FALSE(looks(Message().integer(1, 5000).message(7, graph)));
+  EXPECT_FALSE(looks(Message().message(7, graph).integer(99, 5)));
+}
+
 }  // namespace
 }  // namespace finity::onnx_test

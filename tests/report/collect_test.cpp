@@ -130,6 +130,25 @@ TEST(Collect, PythonLines) {
   EXPECT_EQ(python_line("File \"a.py\", line 99999999999999999999"), Line("", 0));
 }
 
+// Older exporters write the calls into the doc string, innermost first, the exporting script at the end.
+TEST(Collect, PythonLinesOfDocStrings) {
+  using Line = std::pair<std::string, int>;
+  const std::string torch = "/usr/lib/python3.8/site-packages/torch/";
+  const std::string exporter = torch + "jit/_trace.py(127): wrapper\n" + torch + "onnx/utils.py(379): export\n" +
+                               "/home/me/export.py(77): <module>\n";
+  EXPECT_EQ(python_line(torch + "nn/functional.py(1847): linear\n/home/me/net.py(23): forward\n" + torch +
+                        "nn/modules/module.py(1102): _call_impl\n/home/me/net.py(90): forward\n" + exporter),
+            Line("/home/me/net.py", 23));
+  EXPECT_EQ(python_line("/x/site-packages/timm/layers.py(7): forward\n/home/me/net.py(8): forward\n" + exporter),
+            Line("/home/me/net.py", 8));
+  EXPECT_EQ(python_line("<ipython-input-3-ab>(5): forward\n" + exporter), Line("<ipython-input-3-ab>", 5));
+  EXPECT_EQ(python_line("/home/a (b)/net.py(5): forward\n"), Line("/home/a (b)/net.py", 5));
+  // Only modules of the framework: no line of the model's is known, least of all the one that exports it.
+  EXPECT_EQ(python_line(torch + "nn/modules/linear.py(114): forward\n" + exporter), Line("", 0));
+  EXPECT_EQ(python_line("computes sin(2): a description"), Line("", 0));
+  EXPECT_EQ(python_line("What the model does (in words): nothing"), Line("", 0));
+}
+
 TEST(Collect, LongPathsLoseTheirMiddle) {
   Builder sample;
   Finding& finding = sample.find("l", "p", "FN102", 0, Verdict::possible);

@@ -36,6 +36,44 @@ bool printable(std::string_view text) {
   return std::ranges::all_of(text, [](unsigned char c) { return c >= 0x20 && c != 0x7f; });
 }
 
+// What the outermost fields of a file say about it.
+struct Outline {
+  bool version = false;      // there is a plausible ir_version
+  bool graph = false;        // there is a graph
+  bool plain = true;         // producer and domain are one line of text each
+  bool unfamiliar = false;   // a field that no known ModelProto has
+  bool contradicts = false;  // a field has a form that it never has in a ModelProto
+};
+
+void add_field(const onnx::Cursor& cursor, Outline& outline) {
+  const bool number = cursor.wire() == onnx::Wire::varint;
+  const bool bytes = cursor.wire() == onnx::Wire::bytes;
+  switch (cursor.field()) {
+    case 1:
+      outline.contradicts |= !number || cursor.integer() <= 0 || cursor.integer() >= 1000;
+      outline.version |= number;
+      return;
+    case 5: outline.contradicts |= !number; return;
+    case 2:
+    case 3:
+    case 4:
+      outline.contradicts |= !bytes;
+      outline.plain &= bytes && printable(cursor.text());
+      return;
+    case 7:
+      outline.contradicts |= !bytes;
+      outline.graph = true;
+      return;
+    case 6:
+    case 8:
+    case 14:
+    case 20:
+    case 25:
+    case 26: outline.contradicts |= !bytes; return;
+    default: outline.unfamiliar = true;
+  }
+}
+
 }  // namespace
 
 Graph read_onnx(const OnnxSource& source, std::vector<Note>& notes) {
@@ -55,22 +93,21 @@ Graph read_onnx(const std::string& path, std::vector<Note>& notes) {
 
 // A model says its IR version first. A TensorFlow SavedModel also starts with a small number and
 // a field 2, but there that is a message, not the name of a producer.
-bool looks_like_onnx(std::span<const std::byte> head) {
-  constexpr std::size_t kEnough = 512;
-  head = head.first(std::min(head.size(), kEnough));
-  onnx::Cursor cursor(head, head.data());
-  bool version = false;
+// By the form of the outermost fields, which are few: nothing inside them is read. A SavedModel starts like a model
+// whose producer is not text, and has no graph.
+bool looks_like_onnx(std::span<const std::byte> file) {
+  onnx::Cursor cursor(file, file.data());
+  Outline outline;
   try {
     while (cursor.next()) {
-      if (cursor.field() == 1) version = cursor.integer() > 0 && cursor.integer() < 1000;
-      else if (cursor.field() == 5) cursor.integer();
-      else if (cursor.field() <= 4 && !printable(cursor.text())) return false;
-      else if (cursor.field() > 5) return version && cursor.wire() == onnx::Wire::bytes;
+      add_field(cursor, outline);
+      if (outline.contradicts) return false;
+      if (outline.version && outline.graph) return true;
     }
   } catch (const Error&) {
-    return version && cursor.field() > 5 && cursor.wire() == onnx::Wire::bytes;  // the head ends within the field
+    return outline.version && cursor.field() > 5 && cursor.wire() == onnx::Wire::bytes;  // the file ends within it
   }
-  return version;
+  return outline.graph ? !outline.unfamiliar : outline.version && outline.plain;
 }
 
 }  // namespace finity

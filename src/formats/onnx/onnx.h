@@ -32,8 +32,8 @@ Graph read_onnx(const OnnxSource& source, std::vector<Note>& notes);
 // A serialised ModelProto. Throws Error when the graph cannot be said in ONNX.
 std::string write_onnx(const Graph& graph);
 
-// Whether a file that starts like this is meant to be an ONNX model.
-bool looks_like_onnx(std::span<const std::byte> head);
+// Whether the file is meant to be an ONNX model.
+bool looks_like_onnx(std::span<const std::byte> file);
 
 // The files of a test_data_set_* folder. A name is stored when `name` is not null.
 Tensor read_tensor_proto(std::span<const std::byte> bytes, std::string* name = nullptr);
