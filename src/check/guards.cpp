@@ -126,10 +126,11 @@ void Analyzer::collect_restrictions(ValueId condition, bool truth, Restrictions&
       return collect_restrictions(node.inputs[1], truth, restrictions, depth + 1);
     case Relation::is_nan:
     case Relation::is_inf: {
-      if (truth) return;
       const auto [found, added] = restrictions.try_emplace(node.inputs[0], get(node.inputs[0]));
       for (Range& cell : found->second.cells) {
-        if (relation == Relation::is_nan) cell.nan = false;
+        if (truth && relation == Relation::is_nan) cell = {.nan = cell.nan};
+        else if (truth) cell = {.pinf = cell.pinf, .ninf = cell.ninf};
+        else if (relation == Relation::is_nan) cell.nan = false;
         // Attributes may limit IsInf to one sign.
         else if (node.attrs.find("detect_positive") == nullptr && node.attrs.find("detect_negative") == nullptr)
           cell.pinf = cell.ninf = false;

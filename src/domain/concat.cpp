@@ -3,6 +3,7 @@
 
 #include "domain/grid.h"
 #include "domain/movement.h"
+#include "domain/row_facts.h"
 
 namespace finity {
 
@@ -84,9 +85,7 @@ AbsTensor stacked(const std::vector<AbsTensor>& parts, std::size_t axis, const D
   return result;
 }
 
-}  // namespace
-
-AbsTensor concatenated(std::span<const AbsTensor* const> parts, std::size_t axis, const Dims& sizes,
+AbsTensor joined_cells(std::span<const AbsTensor* const> parts, std::size_t axis, const Dims& sizes,
                        std::size_t max_cells, Symbols* symbols) {
   const DType dtype = parts.empty() ? DType::undefined : parts.front()->dtype;
   const bool known = !parts.empty() && axis < sizes.size() &&
@@ -112,6 +111,19 @@ AbsTensor concatenated(std::span<const AbsTensor* const> parts, std::size_t axis
   if (blocks * cell_count(cuts) > 64 * std::max<std::size_t>(max_cells, 16)) return joined(parts, dtype, full);
   AbsTensor result = stacked(aligned, axis, full, std::move(cuts));
   simplify(result, max_cells);
+  return result;
+}
+
+}  // namespace
+
+AbsTensor concatenated(std::span<const AbsTensor* const> parts, std::size_t axis, const Dims& sizes,
+                       std::size_t max_cells, Symbols* symbols) {
+  AbsTensor result = joined_cells(parts, axis, sizes, max_cells, symbols);
+  std::vector<const AbsTensor*> filled;
+  for (const AbsTensor* part : parts) {
+    if (!part->ranked || axis >= part->rank() || part->sizes[axis] != 0) filled.push_back(part);
+  }
+  add_joined_rows(filled, axis, result);
   return result;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "domain/grid.h"
+#include "domain/row_facts.h"
 #include "domain/symbol_moves.h"
 
 namespace finity {
@@ -159,6 +160,7 @@ AbsTensor sliced(const AbsTensor& x, std::size_t axis, std::int64_t start, std::
     AbsTensor result = detached(x);
     result.sizes[axis] = length;
     set_forms(result, moved_forms(x, slice_step(from_end, start, length), symbols));
+    result.facts = rows_of_part(x, axis);
     return result;
   }
   // Cutting at both ends first makes the slice a choice of whole blocks.
@@ -177,11 +179,14 @@ AbsTensor sliced(const AbsTensor& x, std::size_t axis, std::int64_t start, std::
     if (cut > start && cut < start + length) inner.push_back(cut - start);
   }
   cuts[axis] = std::move(inner);
-  return picked(fine, std::move(sizes), std::move(cuts), "", symbols, [&](const std::vector<std::size_t>& place) {
-    std::vector<std::size_t> from = place;
-    from[axis] += first;
-    return cell_at(fine, from);
-  });
+  AbsTensor result =
+      picked(fine, std::move(sizes), std::move(cuts), "", symbols, [&](const std::vector<std::size_t>& place) {
+        std::vector<std::size_t> from = place;
+        from[axis] += first;
+        return cell_at(fine, from);
+      });
+  result.facts = rows_of_part(x, axis);
+  return result;
 }
 
 AbsTensor selected(const AbsTensor& x, std::size_t axis, std::int64_t size, const std::string& movement,

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "domain/row_facts.h"
 #include "ops/fact_rules.h"
 #include "ops/norm_facts.h"
 #include "ops/range_rules.h"
@@ -33,6 +34,14 @@ bool may_wrap(DType dtype, double lo, double hi) {
   return !is_float(dtype) && !(lo >= lowest_finite(dtype) && hi <= max_finite(dtype));
 }
 
+// One minus a mask, a mask times the lowest number: what becomes of the elements that every row has.
+void carry_elements(const RangeCall& call, Range (*f)(DType, const Range&, const Range&), AbsTensor& result) {
+  const AbsTensor& a = call.in(0);
+  const AbsTensor& b = call.in(1);
+  carry_row_elements(a, result, [&](const Range& element) { return f(result.dtype, element, b.hull()); });
+  carry_row_elements(b, result, [&](const Range& element) { return f(result.dtype, a.hull(), element); });
+}
+
 }  // namespace
 
 Hazards division_hazards() { return kDivision; }
@@ -52,6 +61,7 @@ void range_add(RangeCall& call) {
   carry_lower_facts(call, b, a, result);
   carry_row_max(call, a, b, false, result);
   carry_row_max(call, b, a, false, result);
+  carry_elements(call, add, result);
   call.out(0, std::move(result));
 }
 
@@ -67,6 +77,7 @@ void range_subtract(RangeCall& call) {
   use_order(a, b, result);
   set_max_facts(call, a, b, result);
   if (find_fact(result.facts, Fact::Kind::row_max) == nullptr) carry_row_max(call, a, b, true, result);
+  carry_elements(call, subtract, result);
   use_variance(call, a, b, result);
   call.out(0, std::move(result));
 }
@@ -170,11 +181,12 @@ void range_multiply(RangeCall& call) {
   carry_norms(call, a, b, call.outs()[0]);
   const std::optional<double> left = constant_of(a);
   const std::optional<double> right = constant_of(b);
-  if (!left && !right) return;
+  if (!left && !right) return carry_elements(call, multiply, call.outs()[0]);
   const AbsTensor& x = right ? a : b;
   const double factor = right ? *right : *left;
   AbsTensor result = keeps_shape(call, x) ? scaled(call, x, factor, call.outs()[0]) : call.outs()[0];
   carry_scaled_rows(call, x, factor, multiply, result);
+  carry_elements(call, multiply, result);
   call.out(0, std::move(result));
 }
 

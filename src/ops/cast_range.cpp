@@ -3,6 +3,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "domain/row_facts.h"
 #include "ops/cast.h"
 #include "ops/fact_rules.h"
 #include "tensor/float_formats.h"
@@ -188,6 +189,7 @@ void range_cast(RangeCall& call, DType to, const CastOptions& options) {
     return;
   }
   result.facts = cast_facts(x, to, of_range);
+  if (to == DType::boolean) carry_row_elements(x, result, of_range);
   call.out(0, std::move(result));
 }
 

@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 
+#include "domain/row_facts.h"
 #include "ops/fact_rules.h"
 #include "ops/range_rules.h"
 #include "tensor/float_formats.h"
@@ -54,27 +55,19 @@ bool same_value(const RangeCall& call) {
   return call.in(0).identity.valid() && call.in(0).identity == call.in(1).identity;
 }
 
-// How the outcome changes with the first operand.
-enum class Trend : std::uint8_t { none, rising, falling };
-
-// The rows of a mask: a number that every row has above zero is a true in every row.
+// The rows of a mask: where every row has a number above zero, every row has one that is true.
 template <class F>
-void compare_rows(RangeCall& call, Trend trend, F f) {
-  const AbsTensor& x = call.in(0);
-  const Range limit = call.hull(1);
-  if (trend == Trend::none || !call.has_output(0) || !limit.is_point() || x.hull().nan) return;
-  if (!x.ranked || !keeps_shape_of(call, 0)) return;
-  const auto of_range = [&](const Range& range) { return f(range, limit); };
-  call.outs()[0].facts =
-      trend == Trend::rising ? mapped_facts(x.facts, Monotone::increasing, of_range) : falling_rows(x.facts, of_range);
+void range_truths(RangeCall& call, F f) {
+  range_binary(call, [&](const Range& a, const Range& b, DType) { return f(a, b); });
+  if (!call.has_output(0) || call.has_attr("broadcast")) return;
+  AbsTensor& result = call.outs()[0];
+  carry_row_elements(call.in(0), result, [&](const Range& a) { return f(a, call.hull(1)); });
+  carry_row_elements(call.in(1), result, [&](const Range& b) { return f(call.hull(0), b); });
 }
 
 template <class F>
-void range_comparison(RangeCall& call, bool holds_for_itself, Trend trend, F f) {
-  if (!same_value(call)) {
-    range_binary(call, [&](const Range& a, const Range& b, DType) { return f(a, b); });
-    return compare_rows(call, trend, f);
-  }
+void range_comparison(RangeCall& call, bool holds_for_itself, F f) {
+  if (!same_value(call)) return range_truths(call, f);
   range_unary(call, [&](const Range& x, DType) {
     return truth(holds_for_itself && has_number(x), x.nan || (!holds_for_itself && has_number(x)));
   });
@@ -86,43 +79,41 @@ bool may_hold(const Range& x) { return x.has_finite() && (x.lo < 0 || x.hi > 0);
 
 void range_equal(RangeCall& call) {
   if (call.in_dtype(0) == DType::string) return range_bool(call);
-  // Of numbers that are not negative, those not above zero are zero.
-  const bool at_floor = call.hull(1).is_point() && call.hull(1).lo == 0 && !call.hull(0).may_be_negative();
-  range_comparison(call, true, at_floor ? Trend::falling : Trend::none, equal);
+  range_comparison(call, true, equal);
 }
 
 void range_greater(RangeCall& call) {
-  range_comparison(call, false, Trend::rising, [](const Range& a, const Range& b) { return greater(a, b, true); });
+  range_comparison(call, false, [](const Range& a, const Range& b) { return greater(a, b, true); });
 }
 
 void range_greater_or_equal(RangeCall& call) {
-  range_comparison(call, true, Trend::rising, [](const Range& a, const Range& b) { return greater(a, b, false); });
+  range_comparison(call, true, [](const Range& a, const Range& b) { return greater(a, b, false); });
 }
 
 void range_less(RangeCall& call) {
-  range_comparison(call, false, Trend::falling, [](const Range& a, const Range& b) { return greater(b, a, true); });
+  range_comparison(call, false, [](const Range& a, const Range& b) { return greater(b, a, true); });
 }
 
 void range_less_or_equal(RangeCall& call) {
-  range_comparison(call, true, Trend::falling, [](const Range& a, const Range& b) { return greater(b, a, false); });
+  range_comparison(call, true, [](const Range& a, const Range& b) { return greater(b, a, false); });
 }
 
 void range_and(RangeCall& call) {
-  range_binary(call, [](const Range& a, const Range& b, DType) {
+  range_truths(call, [](const Range& a, const Range& b) {
     if (a.is_empty() || b.is_empty()) return Range{};
     return truth(may_hold(a) && may_hold(b), a.may_be_zero() || b.may_be_zero());
   });
 }
 
 void range_or(RangeCall& call) {
-  range_binary(call, [](const Range& a, const Range& b, DType) {
+  range_truths(call, [](const Range& a, const Range& b) {
     if (a.is_empty() || b.is_empty()) return Range{};
     return truth(may_hold(a) || may_hold(b), a.may_be_zero() && b.may_be_zero());
   });
 }
 
 void range_xor(RangeCall& call) {
-  range_binary(call, [](const Range& a, const Range& b, DType) {
+  range_truths(call, [](const Range& a, const Range& b) {
     if (a.is_empty() || b.is_empty()) return Range{};
     const bool differ = (may_hold(a) && b.may_be_zero()) || (a.may_be_zero() && may_hold(b));
     const bool agree = (may_hold(a) && may_hold(b)) || (a.may_be_zero() && b.may_be_zero());

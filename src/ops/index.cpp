@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "domain/row_facts.h"
 #include "domain/symbol_moves.h"
 #include "ops/families.h"
 #include "ops/move.h"
@@ -77,7 +78,9 @@ AbsTensor gathered_at(RangeCall& call, const AbsTensor& x, std::size_t axis, std
   for (std::int64_t& index : indices) index = checked_index(index, x.sizes[axis]);
   const AbsTensor rows = gathered(x, axis, indices, elements_text(call, 1), call.max_cells(), call.symbols());
   const Dims sizes = call.value(1)->dims();
-  return sizes.size() == 1 ? rows : split_axis(rows, axis, sizes, call.symbols());
+  AbsTensor result = sizes.size() == 1 ? rows : split_axis(rows, axis, sizes, call.symbols());
+  if (!indices.empty()) result.facts = rows_of_slices(x, axis, sizes.size());
+  return result;
 }
 
 // Indices that depend on the input: any slice, but the same ones for the same indices.
@@ -87,8 +90,10 @@ AbsTensor gathered_somewhere(RangeCall& call, const AbsTensor& x, std::size_t ax
   const std::string from_end = std::to_string(x.rank() - axis);
   const std::string step = text.empty() ? "" : "X" + from_end + ":" + std::to_string(indices.rank()) + ":" + text;
   const bool cut = x.blocks(axis) > 1;
-  return looked_up(cut ? reachable(call, x, axis, indices.hull()) : x, axis, indices.sizes, cut ? "" : step,
-                   call.symbols());
+  AbsTensor result = looked_up(cut ? reachable(call, x, axis, indices.hull()) : x, axis, indices.sizes, cut ? "" : step,
+                               call.symbols());
+  result.facts = rows_of_slices(x, axis, indices.rank());
+  return result;
 }
 
 // Unknown rows of a constant. All of them: values with the same index must have the same rows.

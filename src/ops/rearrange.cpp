@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "domain/row_facts.h"
 #include "ops/families.h"
 #include "ops/move.h"
 #include "ops/movement_rules.h"
@@ -190,13 +191,9 @@ Part part_of_triangle(const AbsTensor& x, const std::vector<std::size_t>& place,
 
 // The first column belongs to a lower triangle from k = 0 on, and not to an upper one from k = 1 on: every row has an
 // element that is kept, or a zero. Causal masks are made so.
-void add_triangle_rows(const AbsTensor& x, std::int64_t k, bool upper, AbsTensor& result) {
-  const Range given = x.hull(), all = result.hull();
-  if (k < (upper ? 1 : 0) || all.nan || !result.ranked || result.rank() > 32) return;
-  if (!upper && (given.ninf || !given.has_finite())) return;
-  result.facts.push_back({.kind = Fact::Kind::row_max,
-                          .axes = std::uint32_t{1} << (result.rank() - 1),
-                          .range = {.lo = upper ? 0 : given.lo, .hi = all.hi, .pinf = all.pinf}});
+void add_triangle_rows(const AbsTensor& x, const Range& zero, std::int64_t k, bool upper, AbsTensor& result) {
+  if (k < (upper ? 1 : 0) || !result.ranked || result.rank() > 32) return;
+  add_row_element(result, std::uint32_t{1} << (result.rank() - 1), upper ? zero : x.hull());
 }
 
 void range_trilu(RangeCall& call) {
@@ -217,7 +214,7 @@ void range_trilu(RangeCall& call) {
   }
   if (std::ranges::any_of(forms, &Form::valid)) result.forms = std::move(forms);
   settle(call, 0, std::move(result));
-  if (k && k->size() == 1 && call.has_output(0)) add_triangle_rows(x, k->front(), upper, call.outs()[0]);
+  if (k && k->size() == 1 && call.has_output(0)) add_triangle_rows(x, zero, k->front(), upper, call.outs()[0]);
 }
 
 const OpDef kOps[] = {

@@ -1,7 +1,9 @@
 #include "ops/select_range.h"
 
 #include <algorithm>
+#include <iterator>
 
+#include "domain/row_facts.h"
 #include "ops/binary_range.h"
 #include "ops/range_rules.h"
 #include "ops/relations.h"
@@ -19,19 +21,30 @@ Range chosen(const Range& condition, const Range& operand, bool truth) {
 // A mask with a true element in every row takes at least one element of the first operand
 // (`truth`), or one with a false element of the second.
 void carry_mask(const AbsTensor& mask, bool truth, const AbsTensor& taken, AbsTensor& result) {
-  if (!mask.ranked || !result.ranked || mask.rank() > result.rank()) return;
-  const std::size_t shift = result.rank() - mask.rank();
-  for (const Fact& fact : mask.facts) {
-    const bool some = truth ? fact.kind == Fact::Kind::row_max && fact.range.lo >= 1
-                            : fact.kind == Fact::Kind::row_min && fact.range.hi <= 0;
-    if (!some) continue;
-    const Range least = taken.hull();
-    if (least.ninf || least.nan) continue;  // then the largest is one that was not taken
-    const Range all = result.hull();
-    Fact rows{.kind = Fact::Kind::row_max, .axes = fact.axes << shift};
-    rows.range = {.lo = least.lo, .hi = all.hi, .nan = all.nan, .pinf = all.pinf, .ninf = least.ninf};
-    result.facts.push_back(rows);
+  const double wanted = truth ? 1 : 0;
+  carry_row_elements(mask, result, [&](const Range& element) {
+    return element.is_point() && element.lo == wanted ? taken.hull() : Range{};
+  });
+}
+
+// Where the condition takes operand `i` away, which was -Inf there, the result is nowhere below the operand, nor below
+// what that is at least: Where(IsInf(max), 0, max).
+Facts raised_facts(const RangeCall& call, std::size_t i) {
+  const AbsTensor& x = call.in(i);
+  const auto orders = [](const Fact& fact) {
+    return fact.kind == Fact::Kind::max_of || fact.kind == Fact::Kind::at_least;
+  };
+  if (!x.hull().ninf || call.hull(3 - i).nan || !keeps_shape_of(call, i)) return {};
+  if (std::ranges::none_of(x.facts, orders)) return {};
+  const Range away = call.assuming(i, 0, i == 2).hull();
+  if (away.has_finite() || away.pinf || away.nan) return {};
+  Facts result;
+  for (Fact fact : x.facts) {
+    if (!orders(fact)) continue;
+    fact.kind = Fact::Kind::at_least;
+    result.push_back(fact);
   }
+  return result;
 }
 
 }  // namespace
@@ -45,6 +58,9 @@ void range_where(RangeCall& call) {
     const std::size_t taken = decided.lo != 0 ? 1 : 2;
     if (keeps_shape_of(call, taken)) return call.same(0, taken);
   }
+  Facts raised = raised_facts(call, 1);
+  std::ranges::copy(raised_facts(call, 2), std::back_inserter(raised));
+  // What is decided last stays decided.
   const AbsTensor yes = call.assuming(1, 0, true);
   const AbsTensor no = call.assuming(2, 0, false);
   if (!type.ranked || !condition.ranked || !yes.ranked || !no.ranked) {
@@ -57,6 +73,7 @@ void range_where(RangeCall& call) {
   };
   AbsTensor result = zip_cells(pick(yes, true), pick(no, false), dtype, sizes, call.max_cells(),
                                [](const Range& a, const Range& b) { return join(a, b); });
+  result.facts = std::move(raised);
   carry_mask(condition, true, yes, result);
   carry_mask(condition, false, no, result);
   call.out(0, std::move(result));

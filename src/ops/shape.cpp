@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "domain/row_facts.h"
 #include "ops/families.h"
 #include "ops/move.h"
 #include "ops/movement_rules.h"
@@ -167,7 +168,10 @@ void range_range(RangeCall& call) {
   call.out(0, result);
   const bool some = (delta.lo > 0 && limit.lo > start.hi) || (delta.hi < 0 && limit.hi < start.lo);
   const bool all_of_them = start.is_point() && start.lo == 0 && delta.lo > 0 && !may_be_no_size(limit);
-  if (call.has_output(0)) call.outs()[0].may_be_empty = !some && !all_of_them;
+  if (!call.has_output(0)) return;
+  call.outs()[0].may_be_empty = !some && !all_of_them;
+  // Causal masks compare positions: none is before the first one.
+  if (some || all_of_them) add_row_element(call.outs()[0], 1, start);
 }
 
 // ---- EyeLike ---------------------------------------------------------------

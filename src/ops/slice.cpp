@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "domain/row_facts.h"
 #include "domain/symbol_moves.h"
 #include "ops/families.h"
 #include "ops/move.h"
@@ -143,7 +144,10 @@ AbsTensor strided(RangeCall& call, const AbsTensor& x, std::size_t axis, const s
   if (step == 0) throw Error("step 0");
   if (x.sizes[axis] < 0) {
     const bool all = takes_all({}, Entry::of(start), Entry::of(end), step) && step == 1;
-    return all ? x : selected(x, axis, -1, select_step(x.rank() - axis, text), call.symbols());
+    if (all) return x;
+    AbsTensor result = selected(x, axis, -1, select_step(x.rank() - axis, text), call.symbols());
+    result.facts = rows_of_part(x, axis);
+    return result;
   }
   const Picked range = slice_range(x.sizes[axis], start, end, step);
   if (step == 1 || range.count <= 1) return sliced(x, axis, range.start, range.count, call.symbols());
@@ -161,12 +165,16 @@ void range_slice_somewhere(RangeCall& call) {
   const auto starts = known_numbers(call, "starts", 1);
   const auto count = starts ? std::optional(starts->size()) : std::nullopt;
   AbsTensor result = x;
+  const auto cut_somewhere = [&](std::size_t axis) {
+    Facts rows = rows_of_part(result, axis);
+    result = selected(result, axis, -1, "", call.symbols());
+    result.facts = std::move(rows);
+  };
   if (axes && given(call, "axes", 3)) {
-    for (const std::size_t axis : normalize_axes(*axes, x.rank()))
-      result = selected(result, axis, -1, "", call.symbols());
+    for (const std::size_t axis : normalize_axes(*axes, x.rank())) cut_somewhere(axis);
   } else {
     const std::size_t touched = given(call, "axes", 3) ? x.rank() : std::min(count.value_or(x.rank()), x.rank());
-    for (std::size_t axis = 0; axis < touched; ++axis) result = selected(result, axis, -1, "", call.symbols());
+    for (std::size_t axis = 0; axis < touched; ++axis) cut_somewhere(axis);
   }
   settle(call, 0, std::move(result));
   if (call.has_output(0)) call.outs()[0].may_be_empty |= may_slice_nothing(call, starts);
