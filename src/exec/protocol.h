@@ -1,0 +1,79 @@
+// What finity and a worker process say to each other. A message is its length in bytes (8 bytes, little-endian), a
+// byte that says what it is, and its content. Texts and lists carry their length before them. The worker speaks
+// first: a hello, or a failure. Then it answers one request after the other; docs/adding-a-backend.md has the table.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ops/datum.h"
+
+namespace finity {
+
+inline constexpr std::uint32_t kProtocolVersion = 1;
+inline constexpr std::uint64_t kMaxMessage = std::uint64_t{1} << 33;
+
+enum class Message : std::uint8_t {
+  hello = 1,    // worker: I am here
+  load = 2,     // finity: take this model; it replaces the one before
+  run = 3,      // finity: run it
+  stage = 4,    // worker: now I am doing this, in case I do not come back
+  loaded = 5,   // worker: the model was accepted
+  results = 6,  // worker: the outputs
+  failure = 7,  // worker: it cannot be done, and why
+};
+
+// How far a request had come.
+enum class Stage : std::uint8_t { start, load, run, read };
+std::string_view name(Stage stage);
+
+// How much the engine may change the model before running it.
+enum class Optimisation : std::uint8_t { none, basic, extended, all };
+std::string_view name(Optimisation level);
+
+using NamedData = std::vector<std::pair<std::string, Datum>>;
+
+struct Hello {
+  std::uint32_t protocol = kProtocolVersion;
+  std::string engine = {};   // "onnxruntime"
+  std::string version = {};  // as the library itself says
+};
+
+struct LoadRequest {
+  std::string model = {};  // the bytes of an ONNX file
+  Optimisation level = Optimisation::none;
+};
+
+struct RunRequest {
+  NamedData inputs = {};
+  std::vector<std::string> outputs = {};
+};
+
+struct Failure {
+  bool unsupported = false;  // the engine does not implement it: not a mistake of the model
+  std::string text = {};
+};
+
+std::string encode(const Hello& hello);
+std::string encode(const LoadRequest& request);
+std::string encode(const RunRequest& request);
+std::string encode(Stage stage);
+std::string encode(const NamedData& results);
+std::string encode(const Failure& failure);
+std::string encode_loaded();
+
+// What a message is; the decoders below take a message of their kind and throw Error on anything else.
+Message kind_of(std::string_view message);
+Hello decode_hello(std::string_view message);
+LoadRequest decode_load(std::string_view message);
+RunRequest decode_run(std::string_view message);
+Stage decode_stage(std::string_view message);
+NamedData decode_results(std::string_view message);
+Failure decode_failure(std::string_view message);
+
+}  // namespace finity

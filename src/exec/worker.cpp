@@ -1,0 +1,116 @@
+#include "exec/worker.h"
+
+#include <array>
+
+#include "base/error.h"
+
+namespace finity {
+
+std::string_view name(Answer::Outcome outcome) {
+  constexpr std::array<std::string_view, 5> kNames = {"done", "refused", "not implemented", "crashed", "late"};
+  return kNames[static_cast<std::size_t>(outcome)];
+}
+
+const Hello& Worker::hello() {
+  if (process_ == nullptr) start();
+  return hello_;
+}
+
+void Worker::start() {
+  process_ = std::make_unique<Subprocess>(options_.command, options_.memory_bytes);
+  process_->allow_cpu_seconds(options_.cpu_seconds);
+  ++starts_;
+  requests_ = 0;
+  has_model_ = false;
+  Answer answer;
+  std::string message;
+  const auto deadline = Subprocess::Clock::now() + std::chrono::duration<double>(options_.seconds);
+  if (!receive(message, std::chrono::time_point_cast<Subprocess::Clock::duration>(deadline), answer) ||
+      failed(message, answer)) {
+    process_.reset();
+    throw Error(options_.command.front() + ": " + answer.text);
+  }
+  hello_ = decode_hello(message);
+}
+
+Answer Worker::run(const Request& request) {
+  if (options_.restart_after > 0 && requests_ >= options_.restart_after) process_.reset();
+  if (process_ == nullptr) start();
+  ++requests_;
+  process_->forget_errors();
+  process_->allow_cpu_seconds(options_.cpu_seconds);
+  const auto end = Subprocess::Clock::now() + std::chrono::duration<double>(options_.seconds);
+  const auto deadline = std::chrono::time_point_cast<Subprocess::Clock::duration>(end);
+  Answer answer;
+  try {
+    if (!load(request, deadline, answer)) return answer;
+    const std::string message = exchange(encode(request.run), deadline, answer);
+    if (!message.empty() && !failed(message, answer)) answer.outputs = decode_results(message);
+  } catch (const Error& error) {  // it says something that is not the protocol
+    give_up(answer, Answer::Outcome::crashed, error.what());
+  }
+  return answer;
+}
+
+bool Worker::load(const Request& request, Deadline deadline, Answer& answer) {
+  if (has_model_ && level_ == request.level && loaded_ == request.model) return true;
+  has_model_ = false;
+  const std::string message = exchange(encode(LoadRequest{request.model, request.level}), deadline, answer);
+  if (message.empty() || failed(message, answer)) return false;
+  if (kind_of(message) != Message::loaded) throw Error("the worker does not say that it has the model");
+  loaded_ = request.model;
+  level_ = request.level;
+  has_model_ = true;
+  return true;
+}
+
+std::string Worker::exchange(const std::string& message, Deadline deadline, Answer& answer) {
+  std::string reply;
+  if (!send(message, deadline, answer)) return {};
+  while (receive(reply, deadline, answer)) {
+    if (kind_of(reply) != Message::stage) return reply;
+    answer.stage = decode_stage(reply);
+  }
+  return {};
+}
+
+bool Worker::send(const std::string& message, Deadline deadline, Answer& answer) {
+  const std::uint64_t size = message.size();
+  return moved(process_->send(std::as_bytes(std::span(&size, 1)), deadline), answer) &&
+         moved(process_->send(std::as_bytes(std::span(message)), deadline), answer);
+}
+
+bool Worker::receive(std::string& message, Deadline deadline, Answer& answer) {
+  std::uint64_t size = 0;
+  if (!moved(process_->receive(std::as_writable_bytes(std::span(&size, 1)), deadline), answer)) return false;
+  if (size > kMaxMessage) throw Error("the worker announces a message of " + std::to_string(size) + " bytes");
+  message.resize(size);
+  return moved(process_->receive(std::as_writable_bytes(std::span(message)), deadline), answer);
+}
+
+bool Worker::moved(Subprocess::Transfer transfer, Answer& answer) {
+  if (transfer == Subprocess::Transfer::done) return true;
+  if (transfer == Subprocess::Transfer::ended) give_up(answer, Answer::Outcome::crashed, {});
+  else give_up(answer, Answer::Outcome::late, "no answer within " + std::to_string(options_.seconds) + " seconds");
+  return false;
+}
+
+// The text: what happened, how the process ended, when, and its last words.
+void Worker::give_up(Answer& answer, Answer::Outcome outcome, std::string why) {
+  const std::string end = process_->end();
+  const std::string words = process_->errors();
+  answer.outcome = outcome;
+  answer.text = (why.empty() ? "the worker " + end : std::move(why)) + " while " + std::string(name(answer.stage));
+  if (!words.empty()) answer.text += ": " + words;
+  process_.reset();
+}
+
+bool Worker::failed(const std::string& message, Answer& answer) const {
+  if (kind_of(message) != Message::failure) return false;
+  Failure failure = decode_failure(message);
+  answer.outcome = failure.unsupported ? Answer::Outcome::unsupported : Answer::Outcome::refused;
+  answer.text = std::move(failure.text);
+  return true;
+}
+
+}  // namespace finity

@@ -1,0 +1,74 @@
+// A library that runs models in a process of its own. Whatever happens there, the answer says so: results, a refusal,
+// a crash or a hang and how far it had come. After a crash or a hang the next request starts a new process.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/subprocess.h"
+#include "exec/protocol.h"
+
+namespace finity {
+
+struct WorkerOptions {
+  std::vector<std::string> command = {};                // the worker program and its arguments
+  std::uint64_t memory_bytes = std::uint64_t{8} << 30;  // address space; 0: no limit
+  unsigned cpu_seconds = 20;                            // per request
+  double seconds = 60;                                  // per request, on the wall; a busy machine takes its time
+  int restart_after = 5000;                             // requests, since libraries leak; 0: never
+};
+
+struct Request {
+  std::string model = {};  // the bytes of an ONNX file; kept loaded while the following requests have the same
+  Optimisation level = Optimisation::none;
+  RunRequest run = {};
+};
+
+struct Answer {
+  enum class Outcome : std::uint8_t { done, refused, unsupported, crashed, late };
+
+  Outcome outcome = Outcome::done;
+  Stage stage = Stage::start;  // how far it had come
+  std::string text = {};       // why it is not done
+  NamedData outputs = {};
+
+  bool done() const { return outcome == Outcome::done; }
+};
+std::string_view name(Answer::Outcome outcome);
+
+class Worker {
+ public:
+  explicit Worker(WorkerOptions options) : options_(std::move(options)) {}
+
+  // Starts the process if need be. Throws Error when it does not come up.
+  const Hello& hello();
+  // Throws Error only when the process cannot be started.
+  Answer run(const Request& request);
+  int starts() const { return starts_; }
+
+ private:
+  using Deadline = Subprocess::Clock::time_point;
+
+  void start();
+  bool load(const Request& request, Deadline deadline, Answer& answer);
+  // One request and what comes back, empty when the process did not survive; the answer then says why.
+  std::string exchange(const std::string& message, Deadline deadline, Answer& answer);
+  bool send(const std::string& message, Deadline deadline, Answer& answer);
+  bool receive(std::string& message, Deadline deadline, Answer& answer);
+  bool moved(Subprocess::Transfer transfer, Answer& answer);
+  void give_up(Answer& answer, Answer::Outcome outcome, std::string why);
+  bool failed(const std::string& message, Answer& answer) const;
+
+  WorkerOptions options_;
+  Hello hello_ = {};
+  std::unique_ptr<Subprocess> process_;
+  std::string loaded_ = {};  // the model in the process; none after a refusal
+  Optimisation level_ = Optimisation::none;
+  bool has_model_ = false;
+  int requests_ = 0;
+  int starts_ = 0;
+};
+
+}  // namespace finity
