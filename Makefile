@@ -3,12 +3,13 @@
 
 FUZZ_SECONDS ?= 60
 MUTANTS ?= 200
+ONNXRUNTIME ?= 1.30.0
 SEED ?= 1
 FUZZERS = fuzz_onnx fuzz_tensor fuzz_npz fuzz_text fuzz_settings
 # ./finity builds into the same folder, perhaps at the same time.
 locked = mkdir -p build && flock build/.lock
 
-.PHONY: build test asan bench fuzz mutation format tidy clean
+.PHONY: build test asan bench fuzz kernels mutation format tidy clean
 
 build:
 	@tools/install-packages build
@@ -41,6 +42,13 @@ fuzz:
 	@cmake --build build-fuzz --target $(FUZZERS)
 	@set -e; for name in $(FUZZERS); do mkdir -p build-fuzz/corpus/$$name; \
 	  build-fuzz/bin/$$name -max_total_time=$(FUZZ_SECONDS) build-fuzz/corpus/$$name; done
+
+# Every op in ONNX Runtime, compared with what the checker claims of it: docs/testing.md.
+kernels:
+	@tools/install-packages build test
+	@$(locked) tools/configure release
+	@$(locked) cmake --build build --target kernels
+	build/bin/kernels --version $(ONNXRUNTIME)
 
 # Breaks the range code on purpose, in a copy, and counts what the tests notice: docs/testing.md.
 mutation:

@@ -44,6 +44,8 @@ Spread opposite(Spread spread) {
 AbsTensor around(const Tensor& tensor, std::size_t max_cells, const Besides& besides) {
   AbsTensor x = from_tensor(std::make_shared<const Tensor>(tensor), max_cells);
   x.exact = nullptr;
+  x.rows = nullptr;
+  x.forms.clear();
   x.facts.clear();
   if (!is_float(x.dtype)) {
     if (besides.integers && is_int(x.dtype)) spread_integers(x);
