@@ -18,6 +18,7 @@ namespace {
 // clang-format off: one family per line
 constexpr std::span<const OpDef> (*kFamilies[])() = {
     unary_ops,
+    special_ops,
     activation_ops,
     binary_ops,
     compare_ops,
