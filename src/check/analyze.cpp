@@ -1,8 +1,12 @@
 #include "check/analyze.h"
 
+#include <algorithm>
+#include <set>
 #include <utility>
 
 #include "check/analyzer.h"
+#include "check/causes.h"
+#include "check/convert.h"
 
 namespace finity {
 
@@ -29,8 +33,10 @@ Analyzer::Analyzer(const Graph& graph, const Types& types, const Premises& premi
 }
 
 Analysis Analyzer::run() {
+  find_missing_weights();
   store_inputs();
   run_nodes(graph_.main());
+  count_missing_weights();
   for (auto& [id, range] : joined_) result_.ranges[id.at()] = std::move(range);
   trace_paths();
   return std::move(result_);
@@ -70,13 +76,20 @@ void Analyzer::run_node(NodeId id) {
   }
 }
 
-// One finding speaks of all nodes that are not reached.
+// One finding speaks of all nodes that are not reached; their sites are counted, as not known.
 void Analyzer::stop_at(NodeId id) {
-  if (probing_ == 0 && !stop_told_) {
-    stop_told_ = true;
+  if (probing_ > 0) return forget_results(id);
+  if (!stopped_at_.valid()) {
+    stopped_at_ = id;
     give_up(id, "the " + std::string(limit_) + " limit was reached; nothing from here on was analysed", "FN903");
-  } else {
-    forget_results(id);
+  }
+  forget_results(id);
+  for (const ValueId out : graph_.node(id).outputs) {
+    if (out.valid()) taints_[out.at()].unmodelled = stopped_at_;
+  }
+  leave_undecided(id, "the " + std::string(limit_) + " limit was reached before it", true);
+  for (const BodyId body : bodies_of(graph_.node(id).attrs)) {
+    for (const NodeId inner : graph_.body(body).nodes) stop_at(inner);
   }
 }
 
@@ -89,9 +102,67 @@ void Analyzer::give_up(NodeId id, std::string reason, std::string_view rule) {
     if (result_.findings.size() > before) result_.notes.push_back({describe(graph_, node), reason});
     Finding& finding = result_.findings[static_cast<std::size_t>(index)];
     finding.verdict = Verdict::unknown;
-    finding.reason = std::move(reason);
+    finding.root = -1;
+    finding.reason = reason;
   }
   forget_results(id);
+  leave_undecided(id, reason, false);
+}
+
+void Analyzer::trace_paths() {
+  CauseTracer::Rule rule;
+  if (options_.find_causes) {
+    rule = [this](const Node& node, Operands operands, std::size_t output) {
+      return rule_result(node, std::move(operands), output).hull();
+    };
+  }
+  CauseTracer tracer(graph_, types_, result_, std::move(rule), [this](const Node& node) { return operands_of(node); });
+  for (Finding& finding : result_.findings) {
+    if (finding.verdict != Verdict::proved && finding.value.valid() && finding.node.valid()) tracer.trace(finding);
+  }
+}
+
+// One finding speaks of all weights that are not there, and explains what is not known for their sake.
+void Analyzer::find_missing_weights() {
+  missing_.resize(graph_.values().size(), false);
+  ValueId first;
+  const auto lacks = [&](ValueId id) {
+    missing_[id.at()] = true;
+    if (!first.valid()) first = id;
+  };
+  std::ranges::for_each(premises_.missing, lacks);
+  for (const Node& node : graph_.nodes()) {
+    if (!node.inputs.empty() || node.outputs.empty() || !node.outputs.front().valid()) continue;
+    const ConstantPtr stated = stated_constant(node);
+    if (stated && !stated->missing().empty()) lacks(node.outputs.front());
+  }
+  if (!first.valid()) return;
+  missing_finding_ = static_cast<int>(result_.findings.size());
+  site_before_.push_back(-1);
+  result_.findings.push_back({.value = first, .rule = "FN904", .operand = -1, .verdict = Verdict::unknown});
+}
+
+void Analyzer::count_missing_weights() {
+  if (missing_finding_ < 0) return;
+  std::set<std::string> files;
+  std::size_t tensors = 0;
+  for (std::size_t i = 0; i < missing_.size(); ++i) {
+    if (!missing_[i]) continue;
+    ++tensors;
+    const Value& value = graph_.values()[i];
+    const std::string why =
+        value.constant ? value.constant->missing() : stated_constant(graph_.node(value.producer))->missing();
+    const std::size_t quote = why.find('\'');
+    const std::size_t end = why.rfind('\'');
+    files.insert(quote < end && end != std::string::npos ? why.substr(quote + 1, end - quote - 1) : why);
+  }
+  const auto follows = [&](const Finding& finding) { return finding.root == missing_finding_; };
+  const auto sites = std::ranges::count_if(result_.findings, follows);
+  result_.findings[static_cast<std::size_t>(missing_finding_)].reason =
+      (tensors == 1 ? "the weights of 1 tensor are missing ("
+                    : "the weights of " + std::to_string(tensors) + " tensors are missing (") +
+      *files.begin() + (files.size() > 1 ? ", ..." : "") + "): " + std::to_string(sites) +
+      (sites == 1 ? " site unknown" : " sites unknown");
 }
 
 void Analyzer::forget_results(NodeId id) {
@@ -158,12 +229,20 @@ std::vector<AbsTensor> Analyzer::run_body(BodyId id, std::span<const AbsTensor> 
   const Body& body = graph_.body(id);
   ++depth_;
   const std::size_t outer = std::exchange(visit_, ++visits_);
+  // What enters the body comes from its owner's operands, or from the iteration before.
+  Taint entering = body.owner.valid() ? taint_of(graph_.node(body.owner)) : Taint{};
+  for (const ValueId output : body.outputs) {
+    if (!entering.unmodelled.valid()) entering.unmodelled = taints_[output.at()].unmodelled;
+    entering.missing |= taints_[output.at()].missing;
+  }
+  entering.overflow = -1;
   for (std::size_t i = 0; i < body.inputs.size(); ++i) {
     const ValueId input = body.inputs[i];
     // The type holds for every iteration; sizes and relations of one iteration need not.
     AbsTensor range = uniform(types_[input], i < inputs.size() ? inputs[i].hull() : top(types_[input].dtype));
     range.may_be_empty = i < inputs.size() && inputs[i].may_be_empty;
     store(input, std::move(range));
+    set_taint(input, entering);
   }
   run_nodes(body);
   std::vector<AbsTensor> outputs;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/error.h"
@@ -19,6 +20,7 @@ struct CheckOptions {
   RangeSettings ranges = {};
   double time_limit = 0;         // seconds; 0: none. What is not reached is top, with a note.
   std::size_t memory_limit = 0;  // bytes of ranges, about; 0: none. The same.
+  bool find_causes = true;       // false: paths follow the widest operand, which costs nothing
 };
 
 enum class Verdict : std::uint8_t { proved, confirmed, possible, unknown };
@@ -31,19 +33,29 @@ struct Finding {
   std::string_view rule = {};  // code
   int operand = -1;            // -1: the result
   Verdict verdict = Verdict::proved;
-  bool certain = false;            // every value is unsafe: it fails whenever the node runs
-  Range seen = {};                 // what reaches the operand, in the formats really used
-  std::string reason = {};         // unknown: which unmodelled op is to blame
-  int root = -1;                   // index of the finding that explains this one (overflow that goes on), or -1
-  std::vector<ValueId> path = {};  // causes, from an input or constant to `value`
+  bool certain = false;     // every value is unsafe: it fails whenever the node runs
+  Range seen = {};          // what reaches the operand, in the formats really used
+  std::string reason = {};  // unknown: which unmodelled op is to blame
+  int root = -1;            // index of the finding that explains this one (overflow that goes on), or -1
+  // Causes, from an input or constant to `value`; a constant that takes part stands before what is made with it.
+  std::vector<ValueId> path = {};
+  // Which end of path.front() brings it about: -1 its smallest values, 1 its largest, 0 neither or not known.
+  int from_end = 0;
+};
+
+// A value that a select uses only at some elements.
+struct Unguarded {
+  Range range = {};    // of all elements, used or not
+  NodeId select = {};  // the node that chooses
 };
 
 struct Analysis {
-  std::vector<AbsTensor> ranges;  // by ValueId; hull() is what reports print
-  std::vector<bool> reached;      // by ValueId
-  std::vector<bool> guarded;      // by ValueId: the range holds only where a select takes the value
-  std::vector<Finding> findings;  // every site, the proved ones too, in graph order
-  std::vector<Note> notes;        // unmodelled ops, lost precision
+  std::vector<AbsTensor> ranges;                     // by ValueId; hull() is what reports print
+  std::vector<bool> reached;                         // by ValueId
+  std::vector<bool> guarded;                         // by ValueId: the range holds only where a select takes the value
+  std::unordered_map<ValueId, Unguarded> unguarded;  // of these values
+  std::vector<Finding> findings;                     // every site, the proved ones too, in graph order
+  std::vector<Note> notes;                           // unmodelled ops, lost precision
   std::size_t modelled_nodes = 0;
   bool complete = true;  // false: a time or memory limit was hit
 };

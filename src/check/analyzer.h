@@ -18,6 +18,7 @@ namespace finity {
 struct Taint {
   int overflow = -1;  // index of the finding after which the value was assumed finite
   NodeId unmodelled = {};
+  bool missing = false;  // computed from weights that are not there
 };
 
 // Whether something may be infinite, or NaN.
@@ -72,6 +73,8 @@ class Analyzer {
   std::string_view limit_reached();
   void stop_at(NodeId id);
   void forget_results(NodeId id);
+  void find_missing_weights();
+  void count_missing_weights();
   void give_up(NodeId id, std::string reason, std::string_view rule);
 
   // evaluate.cpp
@@ -89,6 +92,8 @@ class Analyzer {
   // untyped.cpp
   ValueId untyped_value(const Node& node) const;  // an operand or result that keeps the range rule from being asked
   void pass_untyped(NodeId id, const Node& node, ValueId untyped);
+  // The op's sites, unknown for this reason; sites that are there already only when `again`.
+  void leave_undecided(NodeId id, const std::string& reason, bool again);
 
   // sites.cpp
   void check_operands(NodeId id, const Node& node, Operands& operands, std::vector<AbsTensor>& restricted);
@@ -100,6 +105,10 @@ class Analyzer {
   Flags made_besides(const Node& node, const Operands& operands, std::size_t output, const AbsTensor& result,
                      const Flags& explained);
   Range result_without(const Node& node, const Operands& operands, std::size_t output, bool infinities);
+  AbsTensor rule_result(const Node& node, Operands operands, std::size_t output);
+  Operands operands_of(const Node& node);
+  void blame(Finding& finding, int index, const Taint& taint);
+  int ignorance_at(NodeId id) const;
   int record(NodeId id, ValueId value, const Site& site);
   int finding_of(NodeId id, ValueId value, const Site& site);
   void keep_earlier(int index, bool is_new);
@@ -115,10 +124,9 @@ class Analyzer {
   bool not_below(ValueId whole, ValueId part, int depth);
   bool used_only_by(ValueId value, std::span<const NodeId> nodes, NodeId select, std::size_t operand) const;
   void count_users();
+  void keep_unguarded(std::span<const NodeId> nodes, NodeId select);
 
-  // path.cpp
   void trace_paths();
-  std::vector<ValueId> path_to(ValueId value);
 
   const Graph& graph_;
   const Types& types_;
@@ -137,7 +145,9 @@ class Analyzer {
   std::vector<std::vector<NodeId>> users_;    // by ValueId, filled when the first guard is met
   std::chrono::steady_clock::time_point deadline_;
   std::string_view limit_;  // that was reached
-  bool stop_told_ = false;
+  NodeId stopped_at_ = {};
+  std::vector<bool> missing_;  // by ValueId: a constant whose numbers are not there; empty: none is
+  int missing_finding_ = -1;
   std::size_t steps_ = 0;
   std::size_t stored_ = 0;  // bytes of ranges, about
   int depth_ = 0;           // of subgraphs

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <unordered_map>
 #include <utility>
 
 #include "check/constants.h"
@@ -26,6 +27,22 @@ NodeSet convert(CheckedGraph& model, const GraphCheckOptions& options) {
   return std::move(conversion.kept);
 }
 
+// What a constant of the file brings about belongs to the finding about the constant.
+void explain_by_constants(std::vector<Finding>& findings, std::size_t first_about_constants) {
+  std::unordered_map<ValueId, int> about;
+  for (std::size_t i = first_about_constants; i < findings.size(); ++i) {
+    if (findings[i].verdict != Verdict::proved) about.try_emplace(findings[i].value, static_cast<int>(i));
+  }
+  if (about.empty()) return;
+  for (std::size_t i = 0; i < first_about_constants; ++i) {
+    Finding& finding = findings[i];
+    if (finding.verdict == Verdict::proved || finding.root >= 0) continue;
+    for (const ValueId id : finding.path) {
+      if (const auto found = about.find(id); found != about.end()) finding.root = found->second;
+    }
+  }
+}
+
 }  // namespace
 
 CheckedGraph check_graph(Graph graph, const Contract& contract, const GraphCheckOptions& options) {
@@ -39,7 +56,9 @@ CheckedGraph check_graph(Graph graph, const Contract& contract, const GraphCheck
   append(model.notes, model.premises.notes);
   model.analysis = analyze(model.graph, model.types, model.premises, options.analysis);
   const ConstantChecks checks = {.target = options.target, .kept = &kept, .analysis = &model.analysis};
+  const std::size_t computed = model.analysis.findings.size();
   append(model.analysis.findings, constant_findings(converted ? model.original : model.graph, checks));
+  explain_by_constants(model.analysis.findings, computed);
   append(model.analysis.findings, input_findings(model.premises));
   return model;
 }

@@ -237,7 +237,9 @@ void Resolver::add_input(ValueId id, const std::vector<std::int64_t>& indexed) {
 void Resolver::add_weights() {
   const bool trained = contract_.weights == WeightMode::trained;
   const bool speaks = std::ranges::any_of(contract_.inputs, [](const auto& i) { return !only_stars(i.pattern); });
-  const WeightUses uses = trained ? WeightUses{} : weight_uses(graph_);
+  const auto lacks_data = [](const Value& value) { return value.constant && !value.constant->missing().empty(); };
+  const bool asks_uses = !trained || std::ranges::any_of(graph_.values(), lacks_data);
+  const WeightUses uses = asks_uses ? weight_uses(graph_) : WeightUses{};
   std::size_t varied = 0;
   for (std::size_t i = 0; i < graph_.values().size(); ++i) {
     const Value& value = graph_.values()[i];
@@ -252,10 +254,10 @@ void Resolver::add_weights() {
     std::optional<Range> range;
     if (!trained) range = weight_range(*value.constant, contract_.weights, uses[i]);
     if (range) ++varied;
-    if (!range && !value.constant->missing().empty()) {
+    if (!range && lacks_data(value)) {
       range = any_finite(value.constant->dtype());
-      result_.notes.push_back(
-          {value.name, "weight is not there (" + value.constant->missing() + "): taken to be any finite value"});
+      if (uses[i].variance) range->lo = 0;
+      result_.missing.push_back(id);
     }
     if (!range) continue;
     result_.of[i] = std::make_shared<AbsTensor>(uniform(types_[id], *range));

@@ -81,6 +81,7 @@ struct Premises {
   std::vector<std::shared_ptr<AbsTensor>> of = {};  // by ValueId: inputs and weights that are not exact; else null
   std::vector<ColumnOrder> column_orders = {};      // for apply_orders()
   std::vector<TooWide> too_wide = {};
+  std::vector<ValueId> missing = {};          // weights whose numbers are not there; what depends on them is not known
   std::vector<std::string> assumptions = {};  // "x: assumed [-50, 50] (float32; nothing declared, use ...)"
   std::vector<Note> notes = {};               // patterns that match nothing, ...
 };

@@ -23,16 +23,7 @@ bool small_enough(const Type& type) {
 void Analyzer::evaluate(NodeId id, const Node& node) {
   if (node.op == nullptr) return give_up(id, "the op is not modelled", "FN901");
   if (const ValueId untyped = untyped_value(node); untyped.valid()) return pass_untyped(id, node, untyped);
-  Operands operands(node.inputs.size());
-  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-    const ValueId input = node.inputs[i];
-    if (!input.valid()) continue;
-    operands[i] = {.range = &get(input),
-                   .type = &types_[input],
-                   .constant = premises_.of[input.at()] ? nullptr : graph_.value(input).constant,
-                   .value = nullptr};
-    operands[i].value = operands[i].range->exact.get();
-  }
+  Operands operands = operands_of(node);
   std::vector<AbsTensor> restricted;
   check_operands(id, node, operands, restricted);
   if (!store_known(node) && !fold(id, node, operands)) {
@@ -43,6 +34,20 @@ void Analyzer::evaluate(NodeId id, const Node& node) {
   if (probing_ != 0 || modelled_[id.at()]) return;
   modelled_[id.at()] = true;
   ++result_.modelled_nodes;
+}
+
+Analyzer::Operands Analyzer::operands_of(const Node& node) {
+  Operands operands(node.inputs.size());
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    const ValueId input = node.inputs[i];
+    if (!input.valid()) continue;
+    operands[i] = {.range = &get(input),
+                   .type = &types_[input],
+                   .constant = premises_.of[input.at()] ? nullptr : graph_.value(input).constant,
+                   .value = nullptr};
+    operands[i].value = operands[i].range->exact.get();
+  }
+  return operands;
 }
 
 // Shapes and what is computed from them are known from type inference.
@@ -206,6 +211,7 @@ Taint Analyzer::taint_of(const Node& node) const {
     const Taint& other = taints_[value.at()];
     if (taint.overflow < 0) taint.overflow = other.overflow;
     if (!taint.unmodelled.valid()) taint.unmodelled = other.unmodelled;
+    taint.missing |= other.missing || missing_[value.at()];
   };
   std::ranges::for_each(node.inputs, merge);
   std::ranges::for_each(node.captures, merge);
@@ -222,6 +228,7 @@ void Analyzer::set_taint(ValueId out, const Taint& taint) {
   if (own.overflow < 0 && !(hull.magnitude() < kStillHuge * limit)) own.overflow = taint.overflow;
   const bool bounded = !hull.nan && !hull.pinf && !hull.ninf && hull.magnitude() < 0.5 * limit;
   if (!own.unmodelled.valid() && !bounded) own.unmodelled = taint.unmodelled;
+  own.missing |= taint.missing;
 }
 
 }  // namespace finity

@@ -246,6 +246,32 @@ void Analyzer::forget_this_visit(NodeId id) {
   }
 }
 
+// What these nodes give at all elements, with what fails where the select does not look.
+void Analyzer::keep_unguarded(std::span<const NodeId> nodes, NodeId select) {
+  if (probing_ > 0) return;
+  std::unordered_map<ValueId, AbsTensor> raw;
+  for (const NodeId id : nodes) {
+    const Node& node = graph_.node(id);
+    const ValueId out = node.outputs.front();
+    if (!out.valid() || node.op->range == nullptr || untyped_value(node).valid()) continue;
+    Operands operands = operands_of(node);
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      const auto found = raw.find(node.inputs[i]);
+      if (found != raw.end()) operands[i] = {.range = &found->second, .type = operands[i].type};
+    }
+    AbsTensor result;
+    try {
+      result = rule_result(node, std::move(operands), 0);
+    } catch (const Error&) {
+      continue;  // nothing is shown then
+    }
+    Unguarded& known = result_.unguarded[out];
+    known.range = join(known.range, result.hull());
+    known.select = select;
+    raw.emplace(out, std::move(result));
+  }
+}
+
 AbsTensor Analyzer::assuming(const Node& node, std::size_t operand, std::size_t condition, bool truth) {
   const ValueId value = node.inputs[operand];
   Restrictions restrictions;
@@ -257,6 +283,7 @@ AbsTensor Analyzer::assuming(const Node& node, std::size_t operand, std::size_t 
     return std::ranges::any_of(graph_.node(id).inputs, [&](ValueId v) { return restrictions.contains(v); });
   };
   if (std::ranges::none_of(nodes, reads_restricted)) return get(value);
+  keep_unguarded(nodes, graph_.value(node.outputs.front()).producer);
   std::vector<std::pair<ValueId, AbsTensor>> saved;
   for (auto& [restricted, range] : restrictions) {
     saved.emplace_back(restricted, result_.ranges[restricted.at()]);

@@ -90,7 +90,9 @@ std::vector<Finding> KeepSearch::findings(const Graph& graph, const Types& types
                                           Analysis& analysis) {
   ++result_.runs;
   const Premises assumed = premises(graph, types, contract_, options_.check.ranges.max_cells);
-  analysis = analyze(graph, types, assumed, options_.check);
+  CheckOptions settings = options_.check;
+  settings.find_causes = false;
+  analysis = analyze(graph, types, assumed, settings);
   ConstantChecks with_ranges = checks;
   with_ranges.analysis = &analysis;
   std::vector<Finding> all = constant_findings(graph_, with_ranges);

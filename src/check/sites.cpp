@@ -131,12 +131,17 @@ Range Analyzer::result_without(const Node& node, const Operands& operands, std::
     cleared.push_back(std::move(copy));
     operand = {.range = &cleared.back(), .type = operand.type, .constant = nullptr, .value = nullptr};
   }
+  return rule_result(node, std::move(ordinary), output).hull();
+}
+
+// What the rule says of these operands and nothing else; nothing recorded. Without cells where it says nothing.
+AbsTensor Analyzer::rule_result(const Node& node, Operands operands, std::size_t output) {
   static const Type kUnknown;
   std::vector<const Type*> out_types;
   for (const ValueId out : node.outputs) out_types.push_back(out.valid() ? &types_[out] : &kUnknown);
-  RangeCall call(graph_, node, std::move(ordinary), std::move(out_types), options_.ranges, symbols_, nullptr);
+  RangeCall call(graph_, node, std::move(operands), std::move(out_types), options_.ranges, symbols_, nullptr);
   node.op->range(call);
-  return call.given()[output] ? call.outs()[output].hull() : Range{};
+  return call.given()[output] ? std::move(call.outs()[output]) : AbsTensor{};
 }
 
 // An infinity among the operands must not hide an overflow of the finite ones, nor a NaN that two infinities make.
@@ -237,6 +242,45 @@ void Analyzer::keep_earlier(int index, bool is_new) {
   earlier.finding.certain = true;
 }
 
+// The finding that says why nothing is known of the node's results; -1 when there is none.
+int Analyzer::ignorance_at(NodeId id) const {
+  for (int at = last_site_[id.at()]; at >= 0; at = site_before_[static_cast<std::size_t>(at)]) {
+    if (result_.findings[static_cast<std::size_t>(at)].rule.starts_with("FN9")) return at;
+  }
+  return -1;
+}
+
+// Possible, or unknown when what reaches the site is; and which other finding explains it.
+void Analyzer::blame(Finding& finding, int index, const Taint& taint) {
+  const bool undecided = finding.verdict == Verdict::proved || finding.verdict == Verdict::unknown;
+  if (taint.unmodelled.valid() && undecided) {
+    const int cause = ignorance_at(taint.unmodelled);
+    const bool stopped = cause >= 0 && result_.findings[static_cast<std::size_t>(cause)].rule == "FN903";
+    finding.reason =
+        stopped ? "the analysis stopped before it"
+                : "it depends on " + describe(graph_, graph_.node(taint.unmodelled)) + ", which is not modelled";
+    finding.verdict = Verdict::unknown;
+    if (cause != index) finding.root = cause;
+    return;
+  }
+  if (taint.missing && undecided) {
+    finding.verdict = Verdict::unknown;
+    finding.reason = "it depends on weights that are missing";
+    finding.root = missing_finding_;
+    return;
+  }
+  if (finding.verdict == Verdict::unknown) {  // known better in another iteration
+    finding.root = -1;
+    finding.reason.clear();
+  }
+  finding.verdict = Verdict::possible;
+  // An overflow that only goes on belongs to the first one.
+  if (finding.root < 0 && taint.overflow >= 0 && taint.overflow != index && finding.rule.starts_with("FN2")) {
+    const int root = result_.findings[static_cast<std::size_t>(taint.overflow)].root;
+    finding.root = root >= 0 ? root : taint.overflow;
+  }
+}
+
 // One finding per node, rule and operand, joined over iterations; its index.
 int Analyzer::record(NodeId id, ValueId value, const Site& site) {
   if (probing_ > 0) return -1;
@@ -247,18 +291,13 @@ int Analyzer::record(NodeId id, ValueId value, const Site& site) {
   finding.seen = join(finding.seen, site.seen);
   finding.certain = finding.certain && site.certain;
   if (!site.possible) return index;
-  const Taint taint = taint_of(graph_.node(id));
-  if (taint.unmodelled.valid()) {
-    finding.reason = "it depends on " + describe(graph_, graph_.node(taint.unmodelled)) + ", which is not modelled";
-    if (finding.verdict == Verdict::proved) finding.verdict = Verdict::unknown;
-  } else {
-    finding.verdict = Verdict::possible;
+  // What reaches an operand decides about it; a result depends on all of them.
+  Taint taint = taint_of(graph_.node(id));
+  if (site.operand >= 0 && value.valid()) {
+    taint = taints_[value.at()];
+    taint.missing |= missing_[value.at()];
   }
-  // An overflow that only goes on belongs to the first one.
-  if (finding.root < 0 && taint.overflow >= 0 && taint.overflow != index && site.rule.starts_with("FN2")) {
-    const int root = result_.findings[static_cast<std::size_t>(taint.overflow)].root;
-    finding.root = root >= 0 ? root : taint.overflow;
-  }
+  blame(finding, index, taint);
   return index;
 }
 

@@ -43,28 +43,44 @@ ValueId Analyzer::untyped_value(const Node& node) const {
 }
 
 void Analyzer::pass_untyped(NodeId id, const Node& node, ValueId untyped) {
-  const std::string reason = "the element type of '" + graph_.value(untyped).name + "' is not known";
-  const auto undecided = [&](std::string_view rule, int operand, ValueId value) {
-    if (rule.empty() || !value.valid()) return;
-    const int index =
-        record(id, value, {.rule = rule, .operand = operand, .seen = get(value).hull(), .possible = true});
-    if (index < 0) return;
-    Finding& finding = result_.findings[static_cast<std::size_t>(index)];
-    finding.verdict = Verdict::unknown;
-    if (finding.reason.empty()) finding.reason = reason;
-  };
   const Taint taint = taint_of(node);
   for (const ValueId out : node.outputs) {
     if (!out.valid()) continue;
     store(out, uniform(types_[out], top(element_dtype(types_[out]))));
     taints_[out.at()].unmodelled = taint.unmodelled.valid() ? taint.unmodelled : id;
   }
+  leave_undecided(id, "the element type of '" + graph_.value(untyped).name + "' is not known", true);
+}
+
+void Analyzer::leave_undecided(NodeId id, const std::string& reason, bool again) {
+  const Node& node = graph_.node(id);
+  if (node.op == nullptr || probing_ > 0) return;
+  const auto undecided = [&](std::string_view rule, int operand, ValueId value) {
+    if (rule.empty() || !value.valid()) return;
+    const std::size_t before = result_.findings.size();
+    const int index = finding_of(id, value, {.rule = rule, .operand = operand});
+    Finding& finding = result_.findings[static_cast<std::size_t>(index)];
+    const bool is_new = result_.findings.size() > before;
+    if (!is_new && (!again || finding.verdict == Verdict::possible)) return;
+    if (depth_ > 0) keep_earlier(index, is_new);
+    if (result_.reached[value.at()]) finding.seen = join(finding.seen, result_.ranges[value.at()].hull());
+    finding.certain = false;
+    finding.verdict = Verdict::unknown;
+    const NodeId cause = operand >= 0 ? taints_[value.at()].unmodelled : taint_of(node).unmodelled;
+    if (cause.valid() && ignorance_at(cause) != index) finding.root = ignorance_at(cause);
+    if (finding.root < 0) finding.root = ignorance_at(id);
+    if (finding.reason.empty()) finding.reason = reason;
+  };
   for (const Hazard& hazard : node.op->hazards) {
-    if (hazard.operand < node.inputs.size()) {
-      undecided(hazard.rule, static_cast<int>(hazard.operand), node.inputs[hazard.operand]);
-    }
+    const auto operand = hazard.operand;
+    if (operand >= node.inputs.size() || !node.inputs[operand].valid()) continue;
+    const DType dtype = element_dtype(types_[node.inputs[operand]]);
+    if (hazard.unsafe(dtype == DType::undefined ? DType::float32 : dtype).empty()) continue;
+    undecided(hazard.rule, static_cast<int>(operand), node.inputs[operand]);
   }
   const ValueId result = node.outputs.empty() ? ValueId{} : node.outputs.front();
+  const DType dtype = result.valid() ? element_dtype(types_[result]) : DType::undefined;
+  if (dtype != DType::undefined && !is_float(dtype)) return;
   undecided(node.op->overflow, -1, result);
   undecided(node.op->invalid, -1, result);
 }

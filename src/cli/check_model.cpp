@@ -112,7 +112,8 @@ void fill_report(Report& report, const std::string& path, const CheckPlan& plan)
   report.read_seconds = model.read_seconds;
   report.check_seconds = model.check_seconds;
   report.notes = model.notes;
-  collect(report, {model.graph, model.types, model.analysis, model.premises.assumptions}, plan.selection);
+  const bool converted = plan.check.target != DType::undefined;
+  collect(report, {model.graph, model.types, model.analysis, model.premises.assumptions, converted}, plan.selection);
   if (plan.check.target != DType::undefined && !report.alarms.empty()) report.block_list = block_list_of(model, plan);
   const auto add = [&](std::string text) {
     report.verified += report.verified.empty() ? std::move(text) : "; " + std::move(text);

@@ -57,12 +57,27 @@ class Explainer {
  private:
   std::string range(ValueId id) const {
     if (!model_.analysis.reached[id.at()] && !graph_.value(id).constant) return "not reached";
-    return range_text(model_.analysis.ranges[id.at()].hull(), model_.types[id].dtype);
+    const DType dtype = model_.types[id].dtype;
+    const std::string text = range_text(model_.analysis.ranges[id.at()].hull(), dtype);
+    const auto unguarded = model_.analysis.unguarded.find(id);
+    if (unguarded == model_.analysis.unguarded.end()) return text;
+    return range_text(unguarded->second.range, dtype) + "; where " +
+           printable(describe(graph_, graph_.node(unguarded->second.select))) + " uses it: " + text;
   }
 
   void print_value(const std::string& title, ValueId id) const {
     std::printf("  %s '%s' %s  %s\n", title.c_str(), printable(graph_.value(id).name).c_str(),
                 to_string(graph_, model_.types[id]).c_str(), range(id).c_str());
+  }
+
+  // Sites under a guard are judged where the guard lets them count.
+  std::string where_used() const {
+    for (const ValueId out : graph_.node(id_).outputs) {
+      const auto found = model_.analysis.unguarded.find(out);
+      if (found == model_.analysis.unguarded.end()) continue;
+      return " where " + printable(describe(graph_, graph_.node(found->second.select))) + " uses the result";
+    }
+    return "";
   }
 
   void print_sites() const {
@@ -74,9 +89,9 @@ class Explainer {
       const Rule* rule = find_rule(finding.rule);
       const DType dtype = finding.value.valid() ? model_.types[finding.value].dtype : DType::undefined;
       const std::string looked_at = finding.operand < 0 ? "result" : "operand " + std::to_string(finding.operand);
-      std::printf("  %-9s %s: %s %s%s%s\n", std::string(name(finding.verdict)).c_str(),
+      std::printf("  %-9s %s: %s %s%s%s%s\n", std::string(name(finding.verdict)).c_str(),
                   rule == nullptr ? std::string(finding.rule).c_str() : rule_title(*rule).c_str(), looked_at.c_str(),
-                  range_text(finding.seen, dtype).c_str(), finding.reason.empty() ? "" : "; ",
+                  range_text(finding.seen, dtype).c_str(), where_used().c_str(), finding.reason.empty() ? "" : "; ",
                   printable(finding.reason).c_str());
     }
     if (!any) std::printf("no sites: nothing can go wrong in this node by itself\n");

@@ -256,6 +256,12 @@ constexpr std::array kCoverageRules = {
          .summary = "the analysis stopped here at its time or memory limit",
          .detail = "This node and everything after it were not looked at. The finding stands for all of them.",
          .fix = "allow more with --time-limit or --memory-limit, or use --tensor partition"},
+    Rule{.code = "FN904",
+         .slug = "missing-weights",
+         .summary = "numbers of weights are not there: their data file is missing",
+         .detail = "A large model keeps its weights in files beside it. Without them every weight may be any finite "
+                   "number (a variance not a negative one); what is not proved even so is not known.",
+         .fix = "put the data file beside the model, or check for whatever weights training may give: --weights any"},
 };
 
 constexpr std::size_t kRuleCount =

@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "ops/op.h"
+#include "report/advice.h"
 #include "report/words.h"
 
 namespace finity {
@@ -57,7 +58,11 @@ constexpr Rule kUnlisted = {.code = "FN000",
 class Collector {
  public:
   Collector(Report& report, const Checked& checked, const Selection& selection)
-      : report_(report), checked_(checked), selection_(selection), alarm_of_(checked.analysis.findings.size(), -1) {
+      : report_(report),
+        checked_(checked),
+        selection_(selection),
+        advisor_(checked),
+        alarm_of_(checked.analysis.findings.size(), -1) {
     for (const std::string& text : checked.assumptions) assumption_of_.emplace(text.substr(0, text.find(": ")), &text);
   }
 
@@ -67,6 +72,10 @@ class Collector {
     report_.counts.nodes = graph().nodes().size() - never_entered();
     report_.counts.modelled = checked_.analysis.modelled_nodes;
     for (std::size_t i = 0; i < findings().size(); ++i) add(i);
+    // A cause may come later: constants are looked at last.
+    for (std::size_t i = 0; i < findings().size(); ++i) {
+      if (alarm_of_[i] >= 0) report_.alarms[static_cast<std::size_t>(alarm_of_[i])].root = root_of(findings()[i]);
+    }
     // A node that is not modelled is told as a finding already.
     const auto told = [&](const Note& note) { return unmodelled_.contains(note.where); };
     std::ranges::remove_copy_if(checked_.analysis.notes, std::back_inserter(report_.notes), told);
@@ -141,9 +150,15 @@ class Collector {
     result.seen = finding.seen;
     result.reason = finding.reason;
     describe_value(result, finding);
-    result.path = steps(finding.path);
+    // A constant of the file has no history.
+    if (!rule.code.starts_with("FN4")) result.path = steps(finding.path);
+    // The path ends with what the finding says of the value, not with what was assumed of it afterwards.
+    if (!result.path.empty() && finding.node.valid() && !finding.seen.is_empty())
+      result.path.back().range = finding.seen;
     result.assumed = assumed(finding.path);
-    result.root = root_of(finding);
+    Advice advice = advisor_.on(finding, rule);
+    result.fix = std::move(advice.fix);
+    result.contract = std::move(advice.contract);
     const std::string key = fingerprint(rule, result.place, result.operand, 0);
     const std::size_t occurrence = occurrences_[key]++;
     result.fingerprint = occurrence == 0 ? key : fingerprint(rule, result.place, result.operand, occurrence);
@@ -172,7 +187,16 @@ class Collector {
     if (value.producer.valid()) return describe(graph(), graph().node(value.producer));
     if (value.body.valid() && value.body != Graph::kMain && !value.constant) return "the subgraph's input";
     const auto& inputs = graph().main().inputs;
-    return std::ranges::find(inputs, id) != inputs.end() ? "input" : "constant";
+    if (std::ranges::find(inputs, id) == inputs.end()) return "constant";
+    return value.constant ? "input, its default value" : "input";
+  }
+
+  // A range under a guard is not that of all elements.
+  std::string where_used(ValueId id) const {
+    const auto found = checked_.analysis.unguarded.find(id);
+    return found == checked_.analysis.unguarded.end()
+               ? ""
+               : ", where " + describe(graph(), graph().node(found->second.select)) + " uses it";
   }
 
   Step step(ValueId id) const {
@@ -181,7 +205,7 @@ class Collector {
             .type = to_string(graph(), type),
             .dtype = type.dtype,
             .range = id.at() < checked_.analysis.ranges.size() ? checked_.analysis.ranges[id.at()].hull() : Range{},
-            .maker = maker(id)};
+            .maker = maker(id) + where_used(id)};
   }
 
   // Long paths lose their middle, earlier when there are very many of them.
@@ -245,6 +269,7 @@ class Collector {
   Report& report_;
   const Checked& checked_;
   const Selection& selection_;
+  Advisor advisor_;
   std::vector<int> alarm_of_;  // by finding
   std::unordered_map<std::string, const std::string*> assumption_of_;
   std::unordered_map<std::string, std::size_t> occurrences_;

@@ -26,6 +26,7 @@ struct Checked {
   const Types& types;
   const Analysis& analysis;
   const std::vector<std::string>& assumptions;
+  bool converted = false;  // asked about as if it had been converted (--as)
 };
 // Fills assumptions, counts, alarms and notes of `report`. Alarms that the model itself ignores (node or model
 // metadata finity.ignore = "FN104, FN2") are marked as accepted.

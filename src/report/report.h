@@ -53,13 +53,15 @@ struct Alarm {
   std::string type = {};
   DType dtype = DType::undefined;
   Range seen = {};
-  std::string unsafe = {};                // "<= 0"; "" when the result shows the failure
-  std::string made_by = {};               // who made the operand: "node 'exp' (Exp)", "input"
-  std::string reason = {};                // of unknown
-  std::vector<Step> path = {};            // at most kMaxSteps
-  std::vector<std::string> assumed = {};  // assumptions about the inputs of the path
-  std::string fingerprint = {};           // survives renumbering of nodes
-  int root = -1;                          // index of the alarm that explains this one, or -1
+  std::string unsafe = {};                 // "<= 0"; "" when the result shows the failure
+  std::string made_by = {};                // who made the operand: "node 'exp' (Exp)", "input"
+  std::string reason = {};                 // of unknown
+  std::vector<Step> path = {};             // at most kMaxSteps
+  std::vector<std::string> assumed = {};   // assumptions about the inputs of the path
+  std::string fix = {};                    // for this place; "": the rule's own
+  std::vector<std::string> contract = {};  // lines of a contract file that would prove it, to be pasted
+  std::string fingerprint = {};            // survives renumbering of nodes
+  int root = -1;                           // index of the alarm that explains this one, or -1
   Acceptance accepted = Acceptance::none;
   std::string accepted_why = {};
 

@@ -57,7 +57,8 @@ class TextWriter {
     if (alarm.place.source_line > 0) line("  source " + source_text(alarm.place));
     path(alarm);
     for (const std::string& assumption : alarm.assumed) line("  assumption: " + printable(assumption));
-    if (!fix_of(alarm).empty()) line("  fix: " + std::string(fix_of(alarm)));
+    if (!fix_of(alarm).empty()) line("  fix: " + printable(fix_of(alarm)));
+    for (const std::string& declaration : alarm.contract) line("    " + printable(declaration));
     others(entry);
     line("");
   }

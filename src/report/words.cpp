@@ -113,16 +113,34 @@ std::string quoted_list(const std::vector<std::string>& names) {
 
 std::string rule_title(const Rule& rule) { return std::string(rule.code) + " " + std::string(rule.slug); }
 
+namespace {
+
+// What a constant of the file is after a conversion.
+std::string converted_text(const Alarm& alarm) {
+  const bool changes = alarm.rule->code == "FN403" || alarm.rule->code == "FN404" || alarm.rule->code == "FN405";
+  if (!changes || !is_float(alarm.dtype) || !alarm.seen.has_finite()) return "";
+  const Range lo = point(round_to(alarm.dtype, alarm.seen.lo));
+  const Range now = join(lo, point(round_to(alarm.dtype, alarm.seen.hi)));
+  if (now == alarm.seen.finite()) return "";
+  return ", in " + std::string(name(alarm.dtype)) + " " + range_text(now, alarm.dtype);
+}
+
+}  // namespace
+
 std::string what_happens(const Alarm& alarm) {
+  if (alarm.rule->code == "FN904") return "checked for any finite weights instead";
   if (alarm.tensor.empty() && alarm.seen.is_empty()) return "nothing is known of its results";
+  if (alarm.seen.is_empty()) return "nothing was found out about '" + printable(alarm.tensor) + "'";
   const bool constant = alarm.place.op.empty();
-  const std::string range = range_text(alarm.seen, alarm.dtype);
+  // A constant is told as it stands in the file.
+  const bool narrower = !converted_text(alarm).empty();
+  const std::string range = range_text(alarm.seen, narrower ? DType::float32 : alarm.dtype);
   const bool interval = range.starts_with('[');
   std::string text = constant ? "" : alarm.operand < 0 ? "result " : "operand ";
   text += "'" + alarm.tensor + "'";
   if (!alarm.type.empty() && alarm.type != "?") text += " (" + alarm.type + ")";
   text += constant ? " holds " : alarm.seen.is_point() ? " is " : interval ? " may be in " : " may be ";
-  text += range;
+  text += range + converted_text(alarm);
   if (!alarm.unsafe.empty()) text += "; unsafe: " + alarm.unsafe;
   if (alarm.certain && !constant) text += "; it fails whenever the node runs";
   return printable(text);
@@ -130,7 +148,8 @@ std::string what_happens(const Alarm& alarm) {
 
 std::string_view fix_of(const Alarm& alarm) {
   const bool for_lack_of_knowledge = alarm.verdict == Verdict::unknown && !alarm.rule->code.starts_with("FN9");
-  return for_lack_of_knowledge ? std::string_view() : alarm.rule->fix;
+  if (for_lack_of_knowledge) return {};
+  return alarm.fix.empty() ? alarm.rule->fix : std::string_view(alarm.fix);
 }
 
 std::string message(const Alarm& alarm) {
@@ -138,8 +157,9 @@ std::string message(const Alarm& alarm) {
                      std::string(alarm.rule->summary) + "; " + what_happens(alarm);
   if (!alarm.reason.empty()) text += "; unknown because " + alarm.reason;
   if (!alarm.made_by.empty()) text += "; made by " + alarm.made_by;
-  const std::string_view fix = fix_of(alarm);
-  return printable(text + "." + (fix.empty() ? "" : " Fix: " + std::string(fix) + "."));
+  std::string fix(fix_of(alarm));
+  for (const std::string& line : alarm.contract) fix += " " + line;
+  return printable(text + "." + (fix.empty() ? "" : " Fix: " + fix + "."));
 }
 
 std::string coverage_line(const Report& report) {

@@ -244,8 +244,7 @@ TEST(Weights, TrainedIsTheFile) {
     EXPECT_FALSE(test.premises.of[test.value(name).at()]) << name;
   }
   EXPECT_EQ(to_string(test.premise("many").hull()), "[-3.4028235e+38, 3.4028235e+38]");
-  ASSERT_EQ(test.premises.notes.size(), 1U) << "missing elements are said";
-  EXPECT_EQ(test.premises.notes[0].where, "many");
+  EXPECT_EQ(test.premises.missing, std::vector<ValueId>{test.value("many")});
 }
 
 TEST(Weights, Initial) {
