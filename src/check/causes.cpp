@@ -127,7 +127,7 @@ std::optional<CauseTracer::Role> CauseTracer::role_of(const Node& node, const Op
     if (*still && (!found || own.kind == part.kind)) role.part = own;
     found |= *still;
   }
-  role.needed = gone > 0 && found;
+  role.needed = gone > 0 && (found || points.size() > 1);
   role.share = points.empty() ? 0 : static_cast<double>(gone) / static_cast<double>(points.size());
   if (gone == 0 && is_one_value(all)) {
     const std::optional<bool> still = remains(node, operands, output, operand, point(is_float(dtype) ? 0.5 : 1), part);
@@ -224,7 +224,9 @@ CauseTracer::Step CauseTracer::step_back(ValueId value, const Part& part) {
   } else if (const Node& node = graph_.node(producer); node.op != nullptr) {
     const auto output = static_cast<std::size_t>(std::ranges::find(node.outputs, value) - node.outputs.begin());
     if (!bodies_of(node.attrs).empty()) step = enter_bodies(node, output, part);
-    if (!step.from.valid()) step = find_step(node, output, part);
+    // Elements do not come from a shape, nor from where random numbers take theirs.
+    const bool computed = !node.op->random && !node.op->shape_only;
+    if (!step.from.valid() && computed) step = find_step(node, output, part);
   }
   return known_[{value, part}] = step;
 }

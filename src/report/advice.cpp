@@ -120,13 +120,13 @@ std::string Advisor::on_divisor(const Finding& finding) {
   const bool counts = finding.seen.integer || is_one_of(op, {"Shape", "Size", "NonZero"});
   const bool positive = finding.seen.has_finite() && finding.seen.lo >= 0;
   if (is_main_input(value)) return declare(value, "0") + "replace zeros before the division";
-  if (counts && positive) return "this counts something and can be 0: divide by Max(n, 1)";
+  if (counts) return "this counts something and can be 0: divide by Max(n, 1)";
   if (op == "ReduceSum" && node != nullptr && op_behind(node->inputs.front()) == "Exp") {
     return "subtract the row's maximum before Exp, or use Softmax: then the sum is at least 1";
   }
   if (is_one_of(op, {"ReduceL1", "ReduceL2", "Sqrt", "LpPool"}) && positive) {
-    return "a norm or deviation is 0 for constant data: divide by Max(d, " + eps + "), or add " + eps +
-           " before the root";
+    return "a norm, a deviation, a root is 0 where what it is taken of vanishes: divide by Max(d, " + eps +
+           "), or add " + eps + " before the root";
   }
   if (is_one_of(op, {"ReduceSum", "ReduceMean", "ReduceMax"}) && positive) {
     return "this is 0 when all summands are: divide by Max(d, " + eps + "), or by Max(n, 1) if it is a count";
@@ -180,10 +180,12 @@ std::string Advisor::on_logarithm(const Finding& finding) {
 
 std::string Advisor::on_root(const Finding& finding) {
   const std::string op = op_behind(finding.value);
-  if (op == "Sub") {
+  const Node* node = maker(finding.value);
+  if (op == "Sub" && is_one_of(op_behind(node->inputs[0]), {"ReduceMean", "ReduceSumSquare", "ReduceSum", "Div"})) {
     return "a difference rounds below zero: compute a variance as the mean of (x - mean)^2 instead of "
            "E[x^2] - E[x]^2, or clamp it, Sqrt(Max(x, 0))";
   }
+  if (op == "Sub") return "a difference can round below zero: clamp it, Sqrt(Max(x, 0))";
   const std::string clamp = "clamp the operand: Sqrt(Max(x, 0))";
   return is_main_input(finding.value) ? declare(finding.value, "negative") + clamp : clamp;
 }
@@ -194,6 +196,11 @@ std::string Advisor::on_exponential(const Finding& finding) {
   const Node& node = graph().node(finding.node);
   if (node.op_type != "Exp" || !node.outputs.front().valid() || !node.inputs.front().valid()) return "";
   const ValueId result = node.outputs.front();
+  const Node* shift = maker(node.inputs.front());
+  if (shift != nullptr && shift->op_type == "Sub" && op_behind(shift->inputs[1]) == "ReduceMax") {
+    return "the maximum is subtracted already, but of a row of -Inf it is -Inf itself: subtract "
+           "Where(IsInf(m), 0, m) instead";
+  }
   ValueId sum;
   if (uses(result, "ReduceSum", &sum)) {
     if (uses(sum, "Log")) return "subtract the maximum first, or use ReduceLogSumExp (or LogSoftmax)";
@@ -264,6 +271,9 @@ Advice Advisor::on(const Finding& finding, const Rule& rule) {
   if (code == "FN104") return {.fix = on_root(finding)};
   if (code == "FN201") return {.fix = on_exponential(finding)};
   if (is_one_of(code, {"FN203", "FN204", "FN205", "FN207"})) return {.fix = on_overflow(finding, rule)};
+  if (code == "FN302" && finding.node.valid() && graph().node(finding.node).op_type == "Cast") {
+    return {.fix = "clip the operand to the range of the target format: beyond it there is only NaN"};
+  }
   if (code == "FN304" && !is_narrow(dtype_of(finding.value))) return {.fix = "use an epsilon of at least 1e-5"};
   if (code == "FN305") {
     return {.fix = graph().value(finding.value).constant ? "repair the stored variance: it must not be negative"

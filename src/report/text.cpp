@@ -51,7 +51,7 @@ class TextWriter {
     const Alarm& alarm = *entry.head;
     line(painted(printable(report.model) + ": ", Ink::bold) + painted(name(alarm.verdict), ink(alarm)) + " " +
          rule_title(*alarm.rule) + " at " + printable(alarm.place.title));
-    line("  " + what_happens(alarm));
+    line("  " + explained(alarm));
     if (!alarm.reason.empty()) line("  unknown because " + printable(alarm.reason));
     if (!alarm.place.scope.empty()) line("  inside " + printable(alarm.place.scope));
     if (alarm.place.source_line > 0) line("  source " + source_text(alarm.place));

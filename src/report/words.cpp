@@ -39,9 +39,9 @@ std::string number_text(double number, DType dtype) {
 
 namespace {
 
+// Where the format is not known either. With a format, "any finite float16 or +Inf ..." says what can happen.
 bool is_everything(const Range& range, DType dtype) {
-  if (!range.nan || !range.pinf || !range.ninf) return false;
-  return dtype == DType::undefined || (range.lo == lowest_finite(dtype) && range.hi == max_finite(dtype));
+  return range.nan && range.pinf && range.ninf && dtype == DType::undefined;
 }
 
 }  // namespace
@@ -144,6 +144,12 @@ std::string what_happens(const Alarm& alarm) {
   if (!alarm.unsafe.empty()) text += "; unsafe: " + alarm.unsafe;
   if (alarm.certain && !constant) text += "; it fails whenever the node runs";
   return printable(text);
+}
+
+std::string explained(const Alarm& alarm) {
+  const bool shows = !alarm.unsafe.empty() || alarm.place.op.empty() || alarm.rule->code.starts_with("FN9");
+  const bool by_itself = alarm.operand < 0 && alarm.rule->code.starts_with("FN2");  // infinities say it all
+  return what_happens(alarm) + (shows || by_itself ? "" : "; " + std::string(alarm.rule->summary));
 }
 
 std::string_view fix_of(const Alarm& alarm) {

@@ -28,6 +28,8 @@ std::string quoted_list(const std::vector<std::string>& names);
 std::string rule_title(const Rule& rule);
 // "operand 'p' (float32[4]) may be in [0, 1]; unsafe: <= 0"
 std::string what_happens(const Alarm& alarm);
+// The same, and what is wrong with that where the numbers alone do not tell.
+std::string explained(const Alarm& alarm);
 // "" where the operand is unknown: nothing says that it needs one.
 std::string_view fix_of(const Alarm& alarm);
 // All of it in one line, for formats with one message per finding.

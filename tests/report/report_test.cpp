@@ -92,7 +92,7 @@ TEST(Words, Numbers) {
 }
 
 TEST(Words, Ranges) {
-  EXPECT_EQ(range_text(top(DType::float32), DType::float32), "anything");
+  EXPECT_EQ(range_text(top(DType::float32), DType::float32), "any finite float32 or +Inf or -Inf or NaN");
   EXPECT_EQ(range_text(any_finite(DType::float32), DType::float32), "any finite float32");
   EXPECT_EQ(range_text(top(DType::float32), DType::undefined), "anything");
   EXPECT_EQ(range_text({.lo = -1, .hi = 1, .nonzero = true}, DType::float32), "[-1, 1] without 0");
