@@ -10,7 +10,7 @@ namespace finity {
 
 namespace {
 
-constexpr std::size_t kMaxPath = 64;
+constexpr std::size_t kMaxPath = 500;
 constexpr std::size_t kMaxOperands = 8;  // that are tried at one node
 constexpr int kMaxAsked = 20'000;
 
@@ -146,7 +146,7 @@ CauseTracer::Step CauseTracer::find_step(const Node& node, std::size_t output, c
   }
   const auto varies = [&](std::size_t i) { return !is_fixed(node.inputs[i]); };
   // Nothing to choose, and nothing to learn about the part that is worth the time.
-  const bool clear = std::ranges::count_if(open, varies) < 2 && !node.op->elementwise;
+  const bool clear = std::ranges::count_if(open, varies) < 2 && !node.op->elementwise && !node.op->random;
   if (clear || open.size() > kMaxOperands || !can_ask(node)) return widest(node, part);
   const Operands operands = operands_of_(node);
   std::vector<Role> roles;
@@ -167,7 +167,8 @@ CauseTracer::Step CauseTracer::find_step(const Node& node, std::size_t output, c
     step.part = best->part;
     return step;
   }
-  if (!step.constants.empty()) return step;
+  // Random numbers take no more than their shape from an operand that does not matter.
+  if (!step.constants.empty() || node.op->random) return step;
   return widest(node, part);
 }
 
@@ -224,9 +225,8 @@ CauseTracer::Step CauseTracer::step_back(ValueId value, const Part& part) {
   } else if (const Node& node = graph_.node(producer); node.op != nullptr) {
     const auto output = static_cast<std::size_t>(std::ranges::find(node.outputs, value) - node.outputs.begin());
     if (!bodies_of(node.attrs).empty()) step = enter_bodies(node, output, part);
-    // Elements do not come from a shape, nor from where random numbers take theirs.
-    const bool computed = !node.op->random && !node.op->shape_only;
-    if (!step.from.valid() && computed) step = find_step(node, output, part);
+    // A size is not computed from elements.
+    if (!step.from.valid() && !node.op->shape_only) step = find_step(node, output, part);
   }
   return known_[{value, part}] = step;
 }

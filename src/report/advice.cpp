@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 
+#include "ops/op.h"
 #include "report/words.h"
 
 namespace finity {
@@ -86,6 +87,13 @@ void Advisor::count_users() {
   }
 }
 
+// Made from a shape, as far as data movement goes.
+bool Advisor::is_size(ValueId id) const {
+  const Node* node = maker(id);
+  while (node != nullptr && node->op_type == "Concat" && !node->inputs.empty()) node = maker(node->inputs.front());
+  return node != nullptr && node->op != nullptr && node->op->shape_only;
+}
+
 // Is the value used by such an op, perhaps after a cast or reshape? Stores the result of that op.
 bool Advisor::uses(ValueId id, std::string_view op, ValueId* result) {
   count_users();
@@ -120,7 +128,11 @@ std::string Advisor::on_divisor(const Finding& finding) {
   const bool counts = finding.seen.integer || is_one_of(op, {"Shape", "Size", "NonZero"});
   const bool positive = finding.seen.has_finite() && finding.seen.lo >= 0;
   if (is_main_input(value)) return declare(value, "0") + "replace zeros before the division";
-  if (counts) return "this counts something and can be 0: divide by Max(n, 1)";
+  if (counts) {
+    const bool size = !finding.path.empty() && is_size(finding.path.front());
+    return std::string("this counts something and can be 0: divide by Max(n, 1)") +
+           (size ? ", or give the sizes with --shape" : "");
+  }
   if (op == "ReduceSum" && node != nullptr && op_behind(node->inputs.front()) == "Exp") {
     return "subtract the row's maximum before Exp, or use Softmax: then the sum is at least 1";
   }
@@ -222,6 +234,14 @@ std::string Advisor::on_overflow(const Finding& finding, const Rule& rule) {
   const std::string scale = rule.code == "FN204"   ? "scale one operand down and the result up again"
                             : rule.code == "FN205" ? "scale the operand before the reduction"
                                                    : "scale or clip the operands";
+  // Nothing large comes out: what is added up on the way is.
+  const bool inside =
+      rule.code == "FN205" && finding.seen.has_finite() && finding.seen.magnitude() < max_finite(dtype) / 4;
+  if (inside && is_narrow(dtype)) {
+    return "the sum on the way exceeds " + number_text(max_finite(dtype), dtype) + " when it is kept in " +
+           std::string(name(dtype)) +
+           ": keep this node in float32, or say --accumulate float32 if the runtime adds in float32";
+  }
   if (checked_.converted && is_narrow(dtype)) return "keep this node in float32, or " + scale;
   if (is_narrow(dtype)) return "cast to float32 around this node, or " + scale;
   const auto assumed = [&](ValueId id) { return is_main_input(id) && !graph().value(id).constant; };

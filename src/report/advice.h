@@ -27,6 +27,7 @@ class Advisor {
   const Node* maker(ValueId id, bool through_casts = true) const;
   std::string op_behind(ValueId id) const;
   bool is_main_input(ValueId id) const;
+  bool is_size(ValueId id) const;
   bool uses(ValueId id, std::string_view op, ValueId* result = nullptr);
   void count_users();
 

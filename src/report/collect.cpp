@@ -188,7 +188,9 @@ class Collector {
     if (value.body.valid() && value.body != Graph::kMain && !value.constant) return "the subgraph's input";
     const auto& inputs = graph().main().inputs;
     if (std::ranges::find(inputs, id) == inputs.end()) return "constant";
-    return value.constant ? "input, its default value" : "input";
+    if (!value.constant) return "input";
+    const bool fixed = id.at() < checked_.analysis.ranges.size() && checked_.analysis.ranges[id.at()].exact;
+    return fixed ? "input, taken at its default value" : "input that has a default value";
   }
 
   // A range under a guard is not that of all elements.

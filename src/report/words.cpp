@@ -67,13 +67,24 @@ std::string range_text(const Range& range, DType dtype) {
   return text.empty() ? "nothing" : text;
 }
 
+namespace {
+
+// "<= 0", but "< 0" instead of "<= -1e-45": where the next number is the one that is meant.
+std::string bound_text(const std::string& sign, double bound, double next, DType dtype) {
+  const std::string at = number_text(bound, dtype);
+  const std::string beyond = number_text(next, dtype);
+  return beyond.size() < at.size() ? sign + " " + beyond : sign + "= " + at;
+}
+
+}  // namespace
+
 std::string unsafe_text(const UnsafeSet& set, DType dtype) {
   std::string text;
   for (const auto& [lo, hi] : set) {
     text += text.empty() ? "" : " or ";
     if (lo == hi) text += number_text(lo, dtype);
-    else if (lo == -kInf) text += "<= " + number_text(hi, dtype);
-    else if (hi == kInf) text += ">= " + number_text(lo, dtype);
+    else if (lo == -kInf) text += bound_text("<", hi, next_up(dtype, hi), dtype);
+    else if (hi == kInf) text += bound_text(">", lo, next_down(dtype, lo), dtype);
     else text += number_text(lo, dtype) + " to " + number_text(hi, dtype);
   }
   return text;
@@ -131,7 +142,7 @@ std::string what_happens(const Alarm& alarm) {
   if (alarm.rule->code == "FN904") return "checked for any finite weights instead";
   if (alarm.tensor.empty() && alarm.seen.is_empty()) return "nothing is known of its results";
   if (alarm.seen.is_empty()) return "nothing was found out about '" + printable(alarm.tensor) + "'";
-  const bool constant = alarm.place.op.empty();
+  const bool constant = alarm.place.op.empty() || alarm.rule->code.starts_with("FN4");
   // A constant is told as it stands in the file.
   const bool narrower = !converted_text(alarm).empty();
   const std::string range = range_text(alarm.seen, narrower ? DType::float32 : alarm.dtype);
@@ -147,8 +158,10 @@ std::string what_happens(const Alarm& alarm) {
 }
 
 std::string explained(const Alarm& alarm) {
-  const bool shows = !alarm.unsafe.empty() || alarm.place.op.empty() || alarm.rule->code.starts_with("FN9");
-  const bool by_itself = alarm.operand < 0 && alarm.rule->code.starts_with("FN2");  // infinities say it all
+  const std::string_view code = alarm.rule->code;
+  const bool shows =
+      !alarm.unsafe.empty() || alarm.place.op.empty() || code.starts_with("FN4") || code.starts_with("FN9");
+  const bool by_itself = alarm.operand < 0 && code.starts_with("FN2");  // infinities say it all
   return what_happens(alarm) + (shows || by_itself ? "" : "; " + std::string(alarm.rule->summary));
 }
 
@@ -212,8 +225,12 @@ int urgency(const Alarm& alarm) {
 
 namespace {
 
-// Unknowns with one reason, and nodes of one operator that is not modelled, are one finding.
+// Unknowns with one reason, nodes of one operator that is not modelled, and constants with the same number that a
+// conversion loses are one finding.
 std::string same_reason(const Alarm& alarm) {
+  if (alarm.rule->code.starts_with("FN4") && alarm.seen.is_point()) {
+    return std::string(alarm.rule->code) + converted_text(alarm) + " " + number_text(alarm.seen.lo, DType::float32);
+  }
   if (alarm.verdict != Verdict::unknown) return "";
   return alarm.rule->code.starts_with("FN9") ? std::string(alarm.rule->code) + " " + alarm.place.op : alarm.reason;
 }
@@ -239,8 +256,14 @@ std::vector<AlarmGroup> group(const Report& report) {
 
 std::string others_text(const AlarmGroup& entry) {
   if (entry.others.empty()) return "";
+  const auto is_constant = [](const Alarm* alarm) { return alarm->rule->code.starts_with("FN4"); };
+  const auto alike = static_cast<std::size_t>(std::ranges::count_if(entry.others, is_constant));
+  const std::size_t rest = entry.others.size() - alike;
   const bool unknown = entry.head->verdict == Verdict::unknown;
-  return "and " + with_commas(entry.others.size()) + " more " + (unknown ? "for the same reason" : "downstream");
+  const std::string where = unknown ? "for the same reason" : "downstream";
+  if (alike == 0) return "and " + with_commas(rest) + " more " + where;
+  const std::string constants = "and " + counted(alike, "more constant") + " like it";
+  return rest == 0 ? constants : constants + ", " + with_commas(rest) + " more " + where;
 }
 
 }  // namespace finity

@@ -13,7 +13,7 @@ namespace finity {
 std::string number_text(double number, DType dtype);
 // "[0, 1]", "any finite float32 or NaN", "anything", "nothing".
 std::string range_text(const Range& range, DType dtype);
-// "<= 0", "0", "<= -1.0000001 or >= 1.0000001".
+// "<= 0", "0", "< -1 or > 1".
 std::string unsafe_text(const UnsafeSet& set, DType dtype);
 std::string with_commas(std::size_t number);  // 11,689,512
 // "1 site", "2,000 sites"

@@ -121,6 +121,20 @@ TEST(Causes, PathsGoIntoAndOutOfBodies) {
   EXPECT_EQ(checked.path("FN102"), (Names{"x", "a", "r"}));
 }
 
+// Random numbers take only a shape from their operand; a dropped-out value is still that value.
+TEST(Causes, RandomNumbersHaveNoCause) {
+  const Checked random(R"(graph g (x: float32[4]) -> (y) {
+      u = RandomUniformLike(x)
+      y = Log(u) })",
+                       {"x:[-3,3]"});
+  EXPECT_EQ(random.path("FN102"), (Names{"u"}));
+  const Checked dropped(R"(graph g (x: float32[4]) -> (y) {
+      d = Dropout(x)
+      y = Log(d) })",
+                        {"x:[-3,3]"});
+  EXPECT_EQ(dropped.path("FN102"), (Names{"x", "d"}));
+}
+
 TEST(Causes, WhatIsNotModelledIsWhereThePathStarts) {
   const Checked checked(R"(graph g (x: float32[4]) -> (y) {
       a: float32[4] = my.MyOp(x)

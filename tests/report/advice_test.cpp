@@ -134,6 +134,32 @@ TEST(Findings, AConstantThatOverflowsComesBeforeItsConsequences) {
   EXPECT_TRUE(says(told.text(), "holds -1e+09, in float16 -Inf")) << told.text();
 }
 
+TEST(Findings, ConstantsWithTheSameNumberAreOne) {
+  const Told told(R"(graph g (x: float32[4]) -> (y, z) {
+      const eps: float32[] = {1e-9}
+      const tiny: float32[] = {1e-9}
+      s = Mul(x, x)
+      d = Add(s, eps)
+      e = Add(s, tiny)
+      y = Div(x, d)
+      z = Div(x, e) })",
+                  {"x:[-1,1]"}, DType::float16);
+  ASSERT_EQ(group(told.report).size(), 1U) << told.text();
+  EXPECT_TRUE(says(told.text(), "1 more constant like it")) << told.text();
+}
+
+// A mean of small numbers is infinite only when its sum is.
+TEST(Advice, SumsOnTheWayAreNamed) {
+  const Told told("graph g (x: float32[4096]) -> (y) { y = ReduceMean(x) }", {"x:[0,100]"}, DType::float16);
+  EXPECT_TRUE(says(told.fix("FN205"), "the sum on the way exceeds 65504")) << told.fix("FN205");
+}
+
+TEST(Findings, BoundsAreSaidAsTheyAreMeant) {
+  EXPECT_EQ(unsafe_text({{-kInf, next_down(DType::float32, 0)}}, DType::float32), "< 0");
+  EXPECT_EQ(unsafe_text({{-kInf, 0}}, DType::float32), "<= 0");
+  EXPECT_EQ(unsafe_text({{next_up(DType::float16, 1), kInf}}, DType::float16), "> 1");
+}
+
 TEST(Findings, ThePathEndsWithWhatTheFindingSays) {
   const Told told("graph g (x: float32[4]) -> (y) { y = Exp(x) }", {"x:[-100,100]"});
   ASSERT_FALSE(told.alarm("FN201").path.empty());
