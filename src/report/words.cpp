@@ -205,11 +205,12 @@ namespace {
 // The alarm that counts and explains this one, itself when there is none.
 std::size_t head_of(const Report& report, std::size_t index) {
   std::size_t head = index;
-  // A chain of roots only goes back, so it ends.
-  for (int root = report.alarms[index].root; root >= 0 && static_cast<std::size_t>(root) < report.alarms.size();) {
+  int root = report.alarms[index].root;
+  // Chains are short; the limit is for those that somebody made go round in a circle.
+  for (std::size_t hops = 0; root >= 0 && hops < report.alarms.size(); ++hops) {
+    if (static_cast<std::size_t>(root) >= report.alarms.size()) break;
     const Alarm& alarm = report.alarms[static_cast<std::size_t>(root)];
     if (alarm.counts()) head = static_cast<std::size_t>(root);
-    if (alarm.root >= root) break;
     root = alarm.root;
   }
   return head;
