@@ -155,8 +155,10 @@ CauseTracer::Step CauseTracer::find_step(const Node& node, std::size_t output, c
     const std::optional<Role> role = role_of(node, operands, output, i, part);
     if (!role) return widest(node, part);
     if (!role->needed) continue;
+    const Range range = hull(node.inputs[i]);
+    const bool infinite = range.nan || range.pinf || range.ninf;
     if (varies(i)) roles.push_back(*role);
-    else if (node.op->elementwise && is_one_value(hull(node.inputs[i]))) step.constants.push_back(node.inputs[i]);
+    else if (infinite || (node.op->elementwise && is_one_value(range))) step.constants.push_back(node.inputs[i]);
   }
   const auto better = [](const Role& a, const Role& b) {
     return std::tuple(a.brings, a.share, a.width) < std::tuple(b.brings, b.share, b.width);

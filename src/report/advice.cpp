@@ -114,6 +114,9 @@ bool Advisor::uses(ValueId id, std::string_view op, ValueId* result) {
 
 std::string Advisor::declare(ValueId input, std::string_view where) const {
   const std::string& name = graph().value(input).name;
+  if (graph().value(input).constant) {
+    return "declare what callers give instead of the default of '" + name + "': --range '" + name + ":[lo,hi]'; else ";
+  }
   return "if '" + name + "' is never " + std::string(where) + ", declare what it holds: --range '" + name +
          ":[lo,hi]'; else ";
 }
@@ -253,6 +256,11 @@ std::string Advisor::on_overflow(const Finding& finding, const Rule& rule) {
 
 std::string Advisor::on_constant(const Finding& finding, const Rule& rule) const {
   const DType target = finding.value.valid() ? dtype_of(finding.value) : DType::undefined;
+  if (rule.code == "FN402" && finding.seen.has_finite() && finding.seen.lo < finding.seen.hi) {
+    return "infinities among ordinary numbers are mostly damage: export from a healthy checkpoint; where one is meant "
+           "as a bound or mask, use a large finite number";
+  }
+  if (rule.code == "FN402") return "use a large finite number such as " + mask_number(target) + " or its negative";
   const bool masks = finding.seen.has_finite() && finding.seen.is_point() && finding.seen.lo < 0;
   if (rule.code != "FN403" || !masks || !is_float(target)) return "";
   return "use a number that the format holds: " + mask_number(target) +
@@ -280,6 +288,23 @@ Advice Advisor::on_masked_softmax(const Finding& finding) const {
   return advice;
 }
 
+// Rules whose repair is one and the same everywhere, with numbers that the format can tell apart.
+std::string Advisor::on_domain(const Finding& finding, const Rule& rule) const {
+  const DType dtype = dtype_of(finding.value);
+  const std::string near_one = dtype == DType::float16    ? "0.999"
+                               : dtype == DType::bfloat16 ? "0.99"
+                               : dtype == DType::float64  ? "0.999999999999"
+                                                          : "0.999999";
+  if (rule.code == "FN103") return "keep x above -1: Max(x, -" + near_one + ")";
+  if (rule.code == "FN105")
+    return "add " + epsilon(dtype) + " before the root, or clamp the operand: Max(x, " + epsilon(dtype) + ")";
+  if (rule.code == "FN106")
+    return "keep the base positive, Max(x, " + epsilon(dtype) + ") or Abs(x), or use a constant whole exponent";
+  if (rule.code == "FN109") return "clip the operand: Clip(x, -" + near_one + ", " + near_one + ")";
+  if (rule.code == "FN307") return "keep the scale positive: Max(scale, " + epsilon(dtype) + ")";
+  return "";
+}
+
 Advice Advisor::on(const Finding& finding, const Rule& rule) {
   const std::string_view code = rule.code;
   const bool has_value = finding.value.valid();
@@ -295,12 +320,24 @@ Advice Advisor::on(const Finding& finding, const Rule& rule) {
     return {.fix = "clip the operand to the range of the target format: beyond it there is only NaN"};
   }
   if (code == "FN304" && !is_narrow(dtype_of(finding.value))) return {.fix = "use an epsilon of at least 1e-5"};
+  if (code == "FN305" && graph().value(finding.value).constant) {
+    return {.fix = "repair the stored variance: it must not be negative"};
+  }
   if (code == "FN305") {
-    return {.fix = graph().value(finding.value).constant ? "repair the stored variance: it must not be negative"
-                                                         : "clamp the variance: Max(variance, 0)"};
+    const std::string clamp = "clamp the variance: Max(variance, 0)";
+    return {.fix = is_main_input(finding.value) ? declare(finding.value, "negative") + clamp : clamp};
   }
   if (code.starts_with("FN4")) return {.fix = on_constant(finding, rule)};
-  return {};
+  if (code == "FN306") {
+    return {.fix =
+                "if it is never empty, give the sizes with --shape; else select a default for the empty case, or "
+                "divide a sum by Max(count, 1)"};
+  }
+  const bool of_operand = finding.operand >= 0 && (code.starts_with("FN1") || code == "FN307");
+  if (!of_operand || !is_main_input(finding.value)) return {.fix = on_domain(finding, rule)};
+  const std::string fix = on_domain(finding, rule);
+  return {.fix =
+              declare(finding.value, "outside what the operator takes") + (fix.empty() ? std::string(rule.fix) : fix)};
 }
 
 }  // namespace finity

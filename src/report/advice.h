@@ -37,6 +37,7 @@ class Advisor {
   std::string on_root(const Finding& finding);
   std::string on_exponential(const Finding& finding);
   std::string on_overflow(const Finding& finding, const Rule& rule);
+  std::string on_domain(const Finding& finding, const Rule& rule) const;
   std::string on_constant(const Finding& finding, const Rule& rule) const;
   std::string declare(ValueId input, std::string_view where) const;
   Advice on_masked_softmax(const Finding& finding) const;

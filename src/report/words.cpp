@@ -136,11 +136,17 @@ std::string converted_text(const Alarm& alarm) {
   return ", in " + std::string(name(alarm.dtype)) + " " + range_text(now, alarm.dtype);
 }
 
+std::string emptiness_text(const Alarm& alarm) {
+  const std::string type = alarm.type.empty() || alarm.type == "?" ? "" : " (" + alarm.type + ")";
+  return printable("operand '" + alarm.tensor + "'" + type + " may have no elements");
+}
+
 }  // namespace
 
 std::string what_happens(const Alarm& alarm) {
   if (alarm.rule->code == "FN904") return "checked for any finite weights instead";
   if (alarm.tensor.empty() && alarm.seen.is_empty()) return "nothing is known of its results";
+  if (alarm.seen.is_empty() && alarm.rule->code == "FN306") return emptiness_text(alarm);
   if (alarm.seen.is_empty()) return "nothing was found out about '" + printable(alarm.tensor) + "'";
   const bool constant = alarm.place.op.empty() || alarm.rule->code.starts_with("FN4");
   // A constant is told as it stands in the file.
@@ -159,8 +165,8 @@ std::string what_happens(const Alarm& alarm) {
 
 std::string explained(const Alarm& alarm) {
   const std::string_view code = alarm.rule->code;
-  const bool shows =
-      !alarm.unsafe.empty() || alarm.place.op.empty() || code.starts_with("FN4") || code.starts_with("FN9");
+  const bool shows = code == "FN306" || !alarm.unsafe.empty() || alarm.place.op.empty() || code.starts_with("FN4") ||
+                     code.starts_with("FN9");
   const bool by_itself = alarm.operand < 0 && code.starts_with("FN2");  // infinities say it all
   return what_happens(alarm) + (shows || by_itself ? "" : "; " + std::string(alarm.rule->summary));
 }

@@ -110,6 +110,15 @@ TEST(Causes, AConstantThatTheFormatLosesExplainsWhatFollows) {
   EXPECT_EQ(infinite.finding("FN301").root, infinite.index_of("FN403"));
 }
 
+TEST(Causes, AnInfiniteWeightExplainsTheNan) {
+  const Checked checked(R"(graph g (x: float32[4]) -> (y) {
+      const c: float32[4] = {1, 2, inf, 4}
+      y = Mul(x, c) })",
+                        {"x:[-3,3]"});
+  ASSERT_GE(checked.index_of("FN402"), 0);
+  EXPECT_EQ(checked.finding("FN303").root, checked.index_of("FN402"));
+}
+
 TEST(Causes, PathsGoIntoAndOutOfBodies) {
   const Checked checked(R"(graph g (x: float32[4], c: bool[]) -> (y) {
       r = If(c) {

@@ -154,6 +154,26 @@ TEST(Advice, SumsOnTheWayAreNamed) {
   EXPECT_TRUE(says(told.fix("FN205"), "the sum on the way exceeds 65504")) << told.fix("FN205");
 }
 
+TEST(Findings, AnEmptyMeanIsAboutSizesNotValues) {
+  const Told told(R"(graph g (x: float32[N, 4]) -> (y) {
+      const one: int64[1] = {1}
+      const big: int64[1] = {1000}
+      const axis: int64[1] = {0}
+      rest = Slice(x, one, big, axis)
+      y = ReduceMean(rest) {axes = [0]} })");
+  EXPECT_TRUE(says(told.text(), "operand 'rest' (float32[?, 4]) may have no elements")) << told.text();
+  EXPECT_TRUE(says(told.fix("FN306"), "--shape"));
+}
+
+// Whoever calls the model may know better.
+TEST(Advice, OperandsThatAreInputsCanBeDeclared) {
+  for (const auto& [op, rule] :
+       {std::pair("Log", "FN102"), {"Sqrt", "FN104"}, {"Acos", "FN107"}, {"Reciprocal", "FN114"}}) {
+    const Told told("graph g (x: float32[4]) -> (y) { y = " + std::string(op) + "(x) }");
+    EXPECT_TRUE(says(told.fix(rule), "--range 'x:[lo,hi]'")) << told.fix(rule);
+  }
+}
+
 TEST(Findings, BoundsAreSaidAsTheyAreMeant) {
   EXPECT_EQ(unsafe_text({{-kInf, next_down(DType::float32, 0)}}, DType::float32), "< 0");
   EXPECT_EQ(unsafe_text({{-kInf, 0}}, DType::float32), "<= 0");
