@@ -147,13 +147,13 @@ CauseTracer::Step CauseTracer::find_step(const Node& node, std::size_t output, c
   const auto varies = [&](std::size_t i) { return !is_fixed(node.inputs[i]); };
   // Nothing to choose, and nothing to learn about the part that is worth the time.
   const bool clear = std::ranges::count_if(open, varies) < 2 && !node.op->elementwise && !node.op->random;
-  if (clear || open.size() > kMaxOperands || !can_ask(node)) return widest(node, part);
+  if (clear || open.size() > kMaxOperands || !can_ask(node)) return widest(node, output, part);
   const Operands operands = operands_of_(node);
   std::vector<Role> roles;
   Step step;
   for (const std::size_t i : open) {
     const std::optional<Role> role = role_of(node, operands, output, i, part);
-    if (!role) return widest(node, part);
+    if (!role) return widest(node, output, part);
     if (!role->needed) continue;
     const Range range = hull(node.inputs[i]);
     const bool infinite = range.nan || range.pinf || range.ninf;
@@ -171,26 +171,35 @@ CauseTracer::Step CauseTracer::find_step(const Node& node, std::size_t output, c
   }
   // Random numbers take no more than their shape from an operand that does not matter.
   if (!step.constants.empty() || node.op->random) return step;
-  return widest(node, part);
+  return widest(node, output, part);
 }
 
-// The operand that has the part itself, else the widest one; only floats tell how wide they are.
-CauseTracer::Step CauseTracer::widest(const Node& node, const Part& part) const {
+// The operand that has the part itself, else the widest one. Floats come from floats; whole numbers, masks and indices
+// from their own sort.
+CauseTracer::Step CauseTracer::widest(const Node& node, std::size_t output, const Part& part) const {
   Step step;
   std::pair<bool, double> best = {false, -1};
+  bool alone = true;
+  const DType sort = analysis_.ranges[node.outputs[output].at()].dtype;
   const auto consider = [&](ValueId input) {
     if (!input.valid() || !analysis_.reached[input.at()] || is_fixed(input)) return;
-    if (!is_float(analysis_.ranges[input.at()].dtype)) return;
+    const DType dtype = analysis_.ranges[input.at()].dtype;
+    if (!is_float(dtype) && (dtype != sort || is_float(sort))) return;
     const Range range = hull(input);
     const bool outstanding = part.kind != Part::Kind::low && part.kind != Part::Kind::high && holds(range, part);
     const std::pair<bool, double> rank = {outstanding, width(range)};
+    alone &= rank != best;
     if (!(rank > best)) return;
     best = rank;
+    alone = true;
     step.from = input;
   };
   std::ranges::for_each(node.inputs, consider);
   std::ranges::for_each(node.captures, consider);
-  if (step.from.valid()) step.part = part_in(step.from, part);
+  if (!step.from.valid()) return step;
+  step.part = part_in(step.from, part);
+  // Several masks together: no end of one of them is to blame.
+  if (!alone && !is_float(sort)) step.part = {Part::Kind::zero, 0};
   return step;
 }
 

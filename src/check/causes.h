@@ -66,7 +66,7 @@ class CauseTracer {
   Step leave_body(ValueId value, const Part& part) const;
   Step enter_bodies(const Node& node, std::size_t output, const Part& part) const;
   Step find_step(const Node& node, std::size_t output, const Part& part);
-  Step widest(const Node& node, const Part& part) const;
+  Step widest(const Node& node, std::size_t output, const Part& part) const;
   std::optional<Role> role_of(const Node& node, const Operands& operands, std::size_t output, std::size_t operand,
                               const Part& part);
   std::optional<bool> remains(const Node& node, Operands operands, std::size_t output, std::size_t operand,

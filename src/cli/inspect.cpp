@@ -36,6 +36,12 @@ void print_ports(const char* title, const std::vector<Summary::Port>& ports) {
   }
 }
 
+// Some producers write whole paragraphs.
+std::string first_line(const std::string& text) {
+  const std::size_t end = text.find('\n');
+  return end == std::string::npos ? text : text.substr(0, end) + " ...";
+}
+
 void print_header(const Graph& graph) {
   const ModelInfo& info = graph.info();
   std::string opsets;
@@ -44,8 +50,8 @@ void print_header(const Graph& graph) {
   }
   std::printf("%s: IR version %lld, opset %s", info.file.c_str(), static_cast<long long>(info.ir_version),
               opsets.c_str());
-  if (!info.producer_name.empty()) std::printf(", made by %s", info.producer_name.c_str());
-  if (!info.producer_version.empty()) std::printf(" %s", info.producer_version.c_str());
+  if (!info.producer_name.empty()) std::printf(", made by %s", first_line(info.producer_name).c_str());
+  if (!info.producer_version.empty()) std::printf(" %s", first_line(info.producer_version).c_str());
   std::printf("\n");
 }
 

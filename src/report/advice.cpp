@@ -278,8 +278,8 @@ Advice Advisor::on_masked_softmax(const Finding& finding) const {
   const Type& type = checked_.types[mask];
   if (type.ranked && type.shape.empty()) return advice;
   const bool additive = is_float(type.dtype) && checked_.analysis.ranges[mask.at()].hull().ninf;
-  // Where large values mask, no declaration says that one is not.
-  if (!additive && finding.from_end > 0) return advice;
+  // Where large values mask, or several masks together, no declaration about one of them helps.
+  if (!additive && finding.from_end >= 0) return advice;
   const std::string& name = graph().value(mask).name;
   const bool bare = std::ranges::all_of(name, [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-'; });
   advice.fix += "; or, if no row of '" + name + "' is masked completely, say so in a file (--contract FILE.toml):";

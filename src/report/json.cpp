@@ -41,6 +41,7 @@ Json to_json(const Alarm& alarm) {
   json["certain"] = alarm.certain;
   json["message"] = message(alarm);
   json["fix"] = or_null(std::string(fix_of(alarm)));
+  if (!alarm.contract.empty()) json["contract"] = alarm.contract;
   json["fingerprint"] = alarm.fingerprint;
   json["node"] = or_null(alarm.place.node);
   json["op"] = or_null(alarm.place.op);

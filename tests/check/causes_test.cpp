@@ -57,6 +57,28 @@ TEST(Causes, AMaskedSoftmaxLeadsToTheMaskAndTheInfinity) {
   EXPECT_EQ(checked.finding("FN301").from_end, -1) << "zeros mask";
 }
 
+TEST(Causes, MasksAreFollowedThroughWholeNumbers) {
+  const Checked checked(R"(graph g (scores: float32[2, 4, 8, 8], mask: int64[2, 8]) -> (p) {
+      const axes: int64[2] = {1, 2}
+      const zero: int64[] = {0}
+      const none: float32[] = {-inf}
+      u = Unsqueeze(mask, axes)
+      hidden = Equal(u, zero)
+      s = Where(hidden, none, scores)
+      p = Softmax(s) })",
+                        {"scores:[-50,50]", "mask:[0,1]"});
+  EXPECT_EQ(checked.path("FN301"), (Names{"mask", "u", "hidden", "none", "s"}));
+  EXPECT_EQ(checked.finding("FN301").from_end, -1) << "zeros mask";
+  const Checked two(R"(graph g (scores: float32[2, 8], a: bool[2, 8], b: bool[2, 8]) -> (p) {
+      const none: float32[] = {-inf}
+      both = And(a, b)
+      s = Where(both, scores, none)
+      p = Softmax(s) })",
+                    {"scores:[-50,50]"});
+  EXPECT_EQ(two.path("FN301").size(), 4U);
+  EXPECT_EQ(two.finding("FN301").from_end, 0) << "rows that a and b leave to each other are masked by neither alone";
+}
+
 TEST(Causes, AnAdditiveMaskIsFollowedNotTheScores) {
   const Checked checked(R"(graph g (scores: float32[2, 4], bias: float32[2, 4]) -> (p) {
       s = Add(scores, bias)

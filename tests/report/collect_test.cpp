@@ -149,6 +149,15 @@ TEST(Collect, PythonLinesOfDocStrings) {
   EXPECT_EQ(python_line("What the model does (in words): nothing"), Line("", 0));
 }
 
+TEST(Collect, DocStringsOfNodesGiveTheSource) {
+  const Report report = checked_text(R"(opset 17
+    graph g (x: float32[4]) -> (y) {
+      y = Log(x) @ "log" doc "/p/site-packages/torch/nn/functional.py(10): f\n/home/me/net.py(42): forward\n"
+    })");
+  ASSERT_FALSE(report.alarms.empty());
+  EXPECT_EQ(source_text(report.alarms.front().place), "/home/me/net.py:42");
+}
+
 TEST(Collect, LongPathsLoseTheirMiddle) {
   Builder sample;
   Finding& finding = sample.find("l", "p", "FN102", 0, Verdict::possible);
