@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 #include <utility>
 
+#include "base/memory_error.h"
 #include "check/analyzer.h"
 #include "check/causes.h"
 #include "check/convert.h"
@@ -57,9 +59,7 @@ void Analyzer::run_nodes(const Body& body) {
 
 // "time" or "memory".
 std::string_view Analyzer::limit_reached() {
-  // A node takes a moment, except when its tensors are cut into very many cells.
-  const std::size_t between_looks = options_.ranges.max_cells > 64 ? 1 : 64;
-  if (++steps_ % between_looks == 0 && std::chrono::steady_clock::now() > deadline_) return "time";
+  if (std::chrono::steady_clock::now() > deadline_) return "time";
   return options_.memory_limit > 0 && stored_ > options_.memory_limit ? "memory" : "";
 }
 
@@ -69,10 +69,53 @@ void Analyzer::run_node(NodeId id) {
     result_.complete = limit_.empty();
   }
   if (!result_.complete) return stop_at(id);
+  const std::string trouble = trouble_with(id);
+  if (trouble.empty()) return;
+  if (probing_ == 0) abandon_bodies(id, trouble);
+  if (result_.complete) give_up(id, trouble, "FN902");
+  else stop_at(id);
+}
+
+std::string Analyzer::limit_text() const { return "the " + std::string(limit_) + " limit was reached"; }
+
+// Evaluates the node; "" when all went well.
+std::string Analyzer::trouble_with(NodeId id) {
+  const auto [probing, depth, visit] = std::tuple(probing_, depth_, visit_);
+  const Node& node = graph_.node(id);
   try {
-    evaluate(id, graph_.node(id));
+    with_memory_errors([&] { evaluate(id, node); });
+    // A limit may have come in the midst of a body.
+    return result_.complete || bodies_of(node.attrs).empty() ? "" : limit_text();
   } catch (const Error& error) {
-    give_up(id, error.what(), "FN902");
+    probing_ = probing;
+    depth_ = depth;
+    visit_ = visit;
+    return error.what();
+  }
+}
+
+// What was proved of a node is not proved after all.
+void Analyzer::undecide(NodeId id, const std::string& reason) {
+  for (int at = last_site_[id.at()]; at >= 0; at = site_before_[static_cast<std::size_t>(at)]) {
+    Finding& finding = result_.findings[static_cast<std::size_t>(at)];
+    if (finding.verdict != Verdict::proved) continue;
+    finding.verdict = Verdict::unknown;
+    finding.reason = reason;
+  }
+}
+
+// What was seen of some iterations does not hold for those that were not looked at.
+void Analyzer::abandon_bodies(NodeId id, const std::string& reason) {
+  for (const BodyId body : bodies_of(graph_.node(id).attrs)) {
+    for (const NodeId inner : graph_.body(body).nodes) {
+      undecide(inner, reason);
+      for (const ValueId out : graph_.node(inner).outputs) {
+        if (out.valid()) joined_[out] = uniform(types_[out], top(types_[out].dtype));
+      }
+      abandon_bodies(inner, reason);
+    }
+    for (const ValueId input : graph_.body(body).inputs)
+      joined_[input] = uniform(types_[input], top(types_[input].dtype));
   }
 }
 
@@ -81,13 +124,13 @@ void Analyzer::stop_at(NodeId id) {
   if (probing_ > 0) return forget_results(id);
   if (!stopped_at_.valid()) {
     stopped_at_ = id;
-    give_up(id, "the " + std::string(limit_) + " limit was reached; nothing from here on was analysed", "FN903");
+    give_up(id, limit_text() + "; nothing from here on was analysed", "FN903");
   }
   forget_results(id);
   for (const ValueId out : graph_.node(id).outputs) {
     if (out.valid()) taints_[out.at()].unmodelled = stopped_at_;
   }
-  leave_undecided(id, "the " + std::string(limit_) + " limit was reached before it", true);
+  leave_undecided(id, limit_text() + " before it", true);
   for (const BodyId body : bodies_of(graph_.node(id).attrs)) {
     for (const NodeId inner : graph_.body(body).nodes) stop_at(inner);
   }
@@ -226,6 +269,7 @@ void Analyzer::remember(ValueId id) {
 }
 
 std::vector<AbsTensor> Analyzer::run_body(BodyId id, std::span<const AbsTensor> inputs) {
+  if (!result_.complete) throw Error(limit_text());  // ends the loop
   const Body& body = graph_.body(id);
   ++depth_;
   const std::size_t outer = std::exchange(visit_, ++visits_);
@@ -246,7 +290,9 @@ std::vector<AbsTensor> Analyzer::run_body(BodyId id, std::span<const AbsTensor> 
   }
   run_nodes(body);
   std::vector<AbsTensor> outputs;
-  for (const ValueId output : body.outputs) outputs.push_back(get(output));
+  for (const ValueId output : body.outputs) {
+    outputs.push_back(output.valid() ? get(output) : uniform(Type{}, top(DType::undefined)));
+  }
   --depth_;
   visit_ = outer;
   return outputs;
@@ -270,9 +316,17 @@ std::vector<AbsTensor> Analyzer::run_branch(BodyId id, const Node& node, std::si
     result_.ranges[value.at()] = range;
     result_.ranges[value.at()].identity = identity;
   }
-  std::vector<AbsTensor> outputs = run_body(id, {});
-  for (auto& [value, range] : saved) result_.ranges[value.at()] = std::move(range);
-  return outputs;
+  const auto restore = [&] {
+    for (auto& [value, range] : saved) result_.ranges[value.at()] = std::move(range);
+  };
+  try {
+    std::vector<AbsTensor> outputs = run_body(id, {});
+    restore();
+    return outputs;
+  } catch (...) {
+    restore();
+    throw;
+  }
 }
 
 Analysis analyze(const Graph& graph, const Types& types, const Premises& premises, const CheckOptions& options) {

@@ -71,10 +71,14 @@ class Analyzer {
   std::vector<AbsTensor> probe_body(BodyId id, std::span<const AbsTensor> inputs);
   std::vector<AbsTensor> run_branch(BodyId id, const Node& node, std::size_t condition, bool truth);
   std::string_view limit_reached();
+  std::string trouble_with(NodeId id);
+  std::string limit_text() const;
   void stop_at(NodeId id);
   void forget_results(NodeId id);
   void find_missing_weights();
   void count_missing_weights();
+  void abandon_bodies(NodeId id, const std::string& reason);
+  void undecide(NodeId id, const std::string& reason);
   void give_up(NodeId id, std::string reason, std::string_view rule);
 
   // evaluate.cpp
@@ -148,7 +152,6 @@ class Analyzer {
   NodeId stopped_at_ = {};
   std::vector<bool> missing_;  // by ValueId: a constant whose numbers are not there; empty: none is
   int missing_finding_ = -1;
-  std::size_t steps_ = 0;
   std::size_t stored_ = 0;  // bytes of ranges, about
   int depth_ = 0;           // of subgraphs
   int probing_ = 0;         // > 0: nothing is recorded

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "check/verify.h"
+#include "exec/draw.h"
 #include "ops/rules.h"
 #include "tensor/convert.h"
 #include "tensor/float_formats.h"
@@ -165,7 +166,7 @@ Dims Drawer::dims_of(ValueId id) {
     const auto size = static_cast<std::int64_t>(1 + rng_.below(4));
     dims.push_back(dim.symbol.valid() ? symbols_.try_emplace(dim.symbol, size).first->second : size);
   }
-  element_count(dims);
+  check_drawn_size(graph_.value(id).name, dims);
   return dims;
 }
 

@@ -293,6 +293,7 @@ AbsTensor Analyzer::assuming(const Node& node, std::size_t operand, std::size_t 
   for (const NodeId id : nodes) {
     forget_this_visit(id);  // decided anew under the restriction
     run_node(id);
+    if (!result_.complete) undecide(id, limit_text());
     for (const ValueId out : graph_.node(id).outputs) {
       if (out.valid()) result_.guarded[out.at()] = true;
     }

@@ -1,7 +1,9 @@
 #include "check/verify.h"
 
-#include <chrono>
 #include <utility>
+
+#include "base/memory_error.h"
+#include "base/time_limit.h"
 
 namespace finity {
 
@@ -33,6 +35,8 @@ void verify_run(const Graph& graph, const Analysis& analysis, const Drawn& drawn
   options.trace = [&](const Node& node, std::span<const Datum> outputs) { judge.look_at(node, outputs); };
   try {
     run_reference(graph, drawn.inputs, options);
+  } catch (const TimeUp&) {
+    throw;
   } catch (const Error& error) {
     // On its way here an escape was given the context of an evaluation that failed, which it is not.
     const std::string_view text = error.what();
@@ -47,16 +51,18 @@ void verify_run(const Graph& graph, const Analysis& analysis, const Drawn& drawn
 
 VerifyReport verify(const Graph& graph, const Types& types, const Premises& premises, const Analysis& analysis,
                     const VerifyOptions& options) {
-  using Clock = std::chrono::steady_clock;
-  const auto begin = Clock::now();
+  const TimeLimit limit(options.time_limit);
   Rng rng(options.seed);
   VerifyReport report;
   for (int number = 0; number < options.runs; ++number) {
-    const double elapsed = std::chrono::duration<double>(Clock::now() - begin).count();
-    if (options.time_limit > 0 && elapsed > options.time_limit) break;
-    const Drawn drawn = draw_inside(graph, types, premises, rng, number);
     try {
+      check_time();
+      Drawn drawn;
+      with_memory_errors([&] { drawn = draw_inside(graph, types, premises, rng, number); });
       verify_run(graph, analysis, drawn, options.seed + static_cast<std::uint64_t>(number), report);
+    } catch (const TimeUp&) {
+      report.time_up = true;
+      break;
     } catch (Error& error) {
       error.in("run " + std::to_string(number) + " of seed " + std::to_string(options.seed));
       throw;

@@ -18,13 +18,14 @@ namespace finity {
 struct VerifyOptions {
   int runs = 100;
   std::uint64_t seed = 0;
-  double time_limit = 0;  // seconds, looked at between runs; 0: none
+  double time_limit = 0;  // seconds for all runs together; 0: none
 };
 
 struct VerifyReport : Judged {
   int runs = 0;                        // ended, on inputs inside the premises
   int failed = 0;                      // of these, stopped by the reference with an error
   std::string first_failure = {};      // why
+  bool time_up = false;                // the time limit came before the last run's end
   std::vector<Note> unsupported = {};  // ops that the reference cannot run
 };
 
@@ -38,7 +39,8 @@ struct Drawn {
 // that are not known are small numbers, the same for the same symbol. Throws Error naming an input of unknown rank.
 Drawn draw_inside(const Graph& graph, const Types& types, const Premises& premises, Rng& rng, int number);
 
-// One run. Adds to the report; throws Error naming node, value, index and range when something leaves its range.
+// One run. Adds to the report; throws Error naming node, value, index and range when something leaves its range, and
+// TimeUp when the thread's TimeLimit passes.
 void verify_run(const Graph& graph, const Analysis& analysis, const Drawn& drawn, std::uint64_t seed,
                 VerifyReport& report);
 

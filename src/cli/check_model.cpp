@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <new>
 #include <utility>
 
 #include "check/keep_search.h"
 #include "check/recorded.h"
 #include "check/verify.h"
+#include "cli/failure.h"
 #include "cli/format.h"
 #include "formats/model_format.h"
 #include "report/collect.h"
@@ -51,6 +51,7 @@ BlockList block_list_of(const ModelAnalysis& model, const CheckPlan& plan) {
 std::string verified_text(const VerifyReport& verified) {
   std::string text = "verified: " + std::to_string(verified.runs) + " runs, " + std::to_string(verified.tensors) +
                      " tensors lie in their ranges";
+  if (verified.time_up) text += "; then the time limit was reached";
   if (verified.failed > 0) {
     text += "; " + std::to_string(verified.failed) + " runs stopped: " + verified.first_failure;
   }
@@ -101,8 +102,15 @@ std::string compare_values(const ModelAnalysis& model, const std::vector<std::st
   return recorded_text(recorded);
 }
 
+// What the analysis left of the time limit; a moment at least, so that a limit stays one.
+double time_left(const ModelAnalysis& model, const CheckPlan& plan) {
+  const double limit = plan.check.analysis.time_limit;
+  return limit > 0 ? std::max(limit - model.read_seconds - model.check_seconds, 1e-3) : 0;
+}
+
 std::string verify_model(const ModelAnalysis& model, const CheckPlan& plan) {
-  const VerifyOptions options = {.runs = static_cast<int>(plan.verify), .seed = plan.seed};
+  const VerifyOptions options = {
+      .runs = static_cast<int>(plan.verify), .seed = plan.seed, .time_limit = time_left(model, plan)};
   return verified_text(verify(model.graph, model.types, model.premises, model.analysis, options));
 }
 
@@ -183,10 +191,8 @@ Report check_model(const std::string& path, const CheckPlan& plan) {
     return report;
   } catch (const Error& error) {
     report.error = error.what();
-  } catch (const std::bad_alloc&) {
-    report.error = path + ": out of memory";
-  } catch (const std::exception& error) {
-    report.error = path + ": internal error: " + error.what();
+  } catch (...) {
+    report.error = path + ": " + failure_text();
   }
   return {.model = path, .error = report.error};
 }

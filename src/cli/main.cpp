@@ -1,68 +1,9 @@
 #include <csignal>
-#include <cstdio>
-#include <exception>
-#include <new>
-#include <string>
 
-#include "base/error.h"
-#include "cli/commands.h"
-
-namespace {
-
-constexpr int kCannotDoTheJob = 2;
-
-// Names come from files and may hold anything: one line stays one line.
-std::string one_line(const std::string& text) {
-  std::string result;
-  for (const char c : text) {
-    if (c == '\n') result += "\\n";
-    else result += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
-  }
-  return result;
-}
-
-int fail(const std::string& reason) {
-  std::fprintf(stderr, "finity: %s\n", one_line(reason).c_str());
-  return kCannotDoTheJob;
-}
-
-int run(int argc, char** argv) {
-  int exit_code = 0;
-  CLI::App app("finity: keeps neural networks finite", "finity");
-  app.set_version_flag("--version", "finity " FINITY_VERSION);
-  app.require_subcommand(1);
-  finity::add_check(app, exit_code);
-  finity::add_explain(app, exit_code);
-  finity::add_baseline(app, exit_code);
-  finity::add_rules(app, exit_code);
-  finity::add_inspect(app, exit_code);
-  finity::add_run(app, exit_code);
-  finity::add_convert(app, exit_code);
-  finity::add_ops(app, exit_code);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& success) {
-    return app.exit(success);
-  } catch (const CLI::ParseError& error) {
-    return fail(std::string(error.what()) + " (try finity --help)");
-  }
-  return exit_code;
-}
-
-}  // namespace
+#include "cli/program.h"
 
 int main(int argc, char** argv) {
   // A closed pipe (`finity ops | head`) ends the program quietly through the failed write.
   std::signal(SIGPIPE, SIG_DFL);
-  try {
-    const int exit_code = run(argc, argv);
-    if (std::fflush(stdout) != 0) return fail("cannot write the output");
-    return exit_code;
-  } catch (const finity::Error& error) {
-    return fail(error.what());
-  } catch (const std::bad_alloc&) {
-    return fail("out of memory");
-  } catch (const std::exception& error) {
-    return fail(std::string("internal error: ") + error.what());
-  }
+  return finity::run_program(argc, argv);
 }

@@ -5,6 +5,8 @@
 
 #include "base/atomic_file.h"
 #include "base/mapped_file.h"
+#include "base/memory_error.h"
+#include "base/time_limit.h"
 #include "cli/commands.h"
 #include "cli/format.h"
 #include "exec/compare.h"
@@ -30,6 +32,7 @@ struct Options {
   std::string data;
   std::string output;
   std::uint64_t seed = 0;
+  double time_limit = 0;
   bool compare = false;
   bool trace = false;
   bool only_nonfinite = false;
@@ -223,7 +226,8 @@ int run(const Options& options) {
   std::vector<Note> lost;
   FailureFinder failures(graph);
   try {
-    outputs = evaluate(graph, options, data.inputs, lost, failures);
+    const TimeLimit limit(options.time_limit);
+    with_memory_errors([&] { outputs = evaluate(graph, options, data.inputs, lost, failures); });
   } catch (Error& error) {
     error.in(options.model);
     throw;
@@ -251,6 +255,7 @@ void add_run(CLI::App& app, int& exit_code) {
                       "test_data_set folder, a folder of them, or an .npz file with named arrays");
   command->add_option("--shape", options->shapes, "Bind dimensions: x:1,3,224,224 or batch=1 (repeatable)");
   command->add_option("--seed", options->seed, "For drawn inputs and random ops (default 0)");
+  command->add_option("--time-limit", options->time_limit, "Seconds after which the run is given up");
   command->add_option("-o,--output", options->output, "Write the outputs to this .npz file");
   command->add_flag("--compare", options->compare,
                     "Compare with the expected outputs in the data; exit 1 when they differ");

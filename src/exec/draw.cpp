@@ -27,6 +27,12 @@ Tensor draw_tensor(DType dtype, const Dims& dims, Rng& rng) {
 
 }  // namespace
 
+void check_drawn_size(const std::string& input, const Dims& dims) {
+  constexpr std::int64_t kMostElements = std::int64_t{1} << 27;
+  if (element_count(dims) <= kMostElements) return;
+  throw Error("input '" + input + "' has the shape " + to_string(dims) + ", which is too large to draw values for");
+}
+
 void draw_inputs(const Graph& graph, const Types& types, std::uint64_t seed, Inputs& given) {
   Rng rng(seed);
   for (const ValueId id : graph.main().inputs) {
@@ -38,6 +44,7 @@ void draw_inputs(const Graph& graph, const Types& types, std::uint64_t seed, Inp
       throw Error("input '" + value.name + "' is " + to_string(graph, type) +
                   ": give its dimensions with --shape or its values with --data");
     }
+    check_drawn_size(value.name, *dims);
     given.emplace(value.name, draw_tensor(type.dtype, *dims, rng));
   }
 }

@@ -4,6 +4,8 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "base/memory_error.h"
+#include "base/time_limit.h"
 #include "ops/op.h"
 #include "types/check.h"
 
@@ -95,6 +97,7 @@ std::vector<Datum> Interpreter::run_body(BodyId id, std::span<const Datum> input
     throw Error("subgraph '" + body.name + "' takes " + std::to_string(body.inputs.size()) + " inputs, got " +
                 std::to_string(inputs.size()));
   }
+  check_time();
   for (std::size_t i = 0; i < inputs.size(); ++i) values_[body.inputs[i].at()] = inputs[i];
   run_nodes(body);
   return outputs_of(body);
@@ -110,7 +113,7 @@ void Interpreter::run_nodes(const Body& body) {
   for (const NodeId id : body.nodes) {
     const Node& node = graph_.node(id);
     try {
-      if (!depends_on_lost(node)) run_node(node);
+      if (!depends_on_lost(node)) with_memory_errors([&] { run_node(node); });
     } catch (const Unsupported& error) {
       lose(node, error.what());
     } catch (Error& error) {
@@ -155,6 +158,7 @@ const Datum& Interpreter::get(ValueId id) {
 }
 
 void Interpreter::run_node(const Node& node) {
+  check_time();
   if (node.op == nullptr) throw Unsupported("op is not modelled");
   if (node.op->eval == nullptr) throw Unsupported("op cannot be run by the reference");
   check_arity(*node.op, node);

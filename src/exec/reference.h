@@ -31,7 +31,8 @@ struct RunOptions {
   const std::unordered_map<ValueId, Datum>* weights = nullptr;
 };
 
-// Outputs in the order of the main body's outputs. Throws Error naming the node, or the missing input.
+// Outputs in the order of the main body's outputs. Throws Error naming the node, or the missing input; TimeUp when the
+// thread's TimeLimit passes.
 std::vector<Datum> run_reference(const Graph& graph, const Inputs& inputs, const RunOptions& options = {});
 
 }  // namespace finity

@@ -9,6 +9,7 @@
 #include <span>
 #include <string_view>
 
+#include "base/time_limit.h"
 #include "ops/accumulate.h"
 #include "tensor/tensor.h"
 
@@ -36,6 +37,7 @@ inline std::size_t result_count(std::span<const std::int64_t> dims) {
 template <class A>
 void add_scaled(A* __restrict out, const A* __restrict in, A factor, std::int64_t count) {
   constexpr std::int64_t kBlock = 8;
+  check_time_after(count);
   std::int64_t i = 0;
   for (; i + kBlock <= count; i += kBlock) {
     for (std::int64_t j = 0; j < kBlock; ++j) out[i + j] += factor * in[i + j];
@@ -47,6 +49,7 @@ void add_scaled(A* __restrict out, const A* __restrict in, A factor, std::int64_
 template <class A>
 void add_scaled(A* __restrict out, std::int64_t out_step, const A* __restrict in, std::int64_t in_step, A factor,
                 std::int64_t count) {
+  check_time_after(count);
   for (std::int64_t i = 0; i < count; ++i) out[i * out_step] += factor * in[i * in_step];
 }
 

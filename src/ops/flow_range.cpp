@@ -16,10 +16,26 @@ namespace finity {
 
 namespace {
 
-constexpr double kMaxUnrolledNodes = 20'000;
+constexpr double kMostUnrolledNodes = 20'000;
 constexpr int kJoins = 3;
 constexpr int kMaxWidenings = 64;
 constexpr int kNarrowings = 2;
+constexpr double kUsualPasses = 8;  // of a fixpoint, about
+
+// Evaluations of nodes that the loop at hand may still unroll: loops within loops share one budget. The rules of inner
+// loops run inside those of outer ones, in the same thread.
+thread_local double nodes_to_unroll = kMostUnrolledNodes;
+
+class ShareUnrolling {
+ public:
+  explicit ShareUnrolling(double times) : before_(nodes_to_unroll) { nodes_to_unroll /= std::max(times, 1.0); }
+  ShareUnrolling(const ShareUnrolling&) = delete;
+  ShareUnrolling& operator=(const ShareUnrolling&) = delete;
+  ~ShareUnrolling() { nodes_to_unroll = before_; }
+
+ private:
+  double before_;
+};
 
 using States = std::vector<AbsTensor>;
 
@@ -123,16 +139,46 @@ States iterate(RangeCall& call, const LoopShape& shape, const States& initial, c
   return state;
 }
 
-LoopResult run_loop(RangeCall& call, const LoopShape& shape, const States& initial, const Arguments& arguments) {
-  const auto nodes = static_cast<double>(call.graph().body(shape.body).nodes.size());
-  if (shape.most * std::max(nodes, 1.0) <= kMaxUnrolledNodes) return unrolled(call, shape, initial, arguments);
+// Of the body and of the bodies inside it.
+double all_nodes(const Graph& graph, BodyId body) {
+  double count = 0;
+  for (const NodeId id : graph.body(body).nodes) {
+    ++count;
+    for (const BodyId inner : bodies_of(graph.node(id).attrs)) count += all_nodes(graph, inner);
+  }
+  return std::max(count, 1.0);
+}
+
+States anything(const States& initial) {
+  States state = initial;
+  for (AbsTensor& x : state) {
+    x.cells = {top(x.dtype)};
+    x.may_be_empty = true;
+  }
+  return state;
+}
+
+LoopResult to_fixpoint(RangeCall& call, const LoopShape& shape, const States& initial, const Arguments& arguments,
+                       bool affordable) {
   const Range iteration{.lo = 0, .hi = std::min(shape.most, 9.2e18), .integer = true};
-  LoopResult result{.state = iterate(call, shape, initial, arguments, iteration), .outputs = {}};
+  LoopResult result{.state = affordable ? iterate(call, shape, initial, arguments, iteration) : anything(initial),
+                    .outputs = {}};
   States outputs = call.run_body(shape.body, arguments(result.state, iteration));
   const States last = states_of(shape, outputs);
   for (std::size_t i = 0; i < last.size(); ++i) result.state[i] = joined(result.state[i], last[i], 1);
   accumulate(result, std::move(outputs));
   return result;
+}
+
+LoopResult run_loop(RangeCall& call, const LoopShape& shape, const States& initial, const Arguments& arguments) {
+  const double nodes = all_nodes(call.graph(), shape.body);
+  const double budget = nodes_to_unroll;
+  const bool few = shape.most * nodes <= budget;
+  const ShareUnrolling share(few ? shape.most : kUsualPasses);
+  if (few) return unrolled(call, shape, initial, arguments);
+  // Where loops are nested so deeply that not even one pass is affordable, nothing is known of the state.
+  const bool affordable = nodes <= budget || budget == kMostUnrolledNodes;
+  return to_fixpoint(call, shape, initial, arguments, affordable);
 }
 
 AbsTensor as_output(const RangeCall& call, std::size_t i, const Range& range, bool may_be_empty) {

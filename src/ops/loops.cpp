@@ -90,8 +90,9 @@ Tensor collect(const Call& call, ValueId body_output, const std::vector<Tensor>&
   if (!body_output.valid()) throw Error("the body leaves out an output that is collected");
   const Type type = collected_type(call.graph().value(body_output).type, Dim::of(0), axis);
   if (!type.is_tensor() || type.dtype == DType::undefined || !type.ranked) {
-    throw Error("no iteration ran, and the body does not declare the type of its output '" +
-                call.graph().value(body_output).name + "'");
+    // Not a fault of the model: what depends on it is left out.
+    throw Unsupported("no iteration ran, and the body does not declare the type of its output '" +
+                      call.graph().value(body_output).name + "'");
   }
   Dims dims;
   for (const Dim& dim : type.shape) dims.push_back(dim.known() ? dim.size : 0);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/memory_error.h"
 #include "ops/op.h"
 #include "tensor/convert.h"
 #include "types/check.h"
@@ -25,6 +26,13 @@ bool small(const Type& type) {
   return true;
 }
 
+Type without_shape(Type type) {
+  type.ranked = false;
+  type.shape.clear();
+  if (type.element) type.element = std::make_shared<const Type>(without_shape(*type.element));
+  return type;
+}
+
 class Inference {
  public:
   Inference(const Graph& graph, const Bindings& bindings);
@@ -34,6 +42,7 @@ class Inference {
  private:
   void bind_symbols(const Bindings& bindings);
   Type bound(Type type) const;
+  Type declared_type(ValueId id) const;
   void seed_values(const Bindings& bindings);
   void infer_nodes(const Body& body);
   void infer_node(const Node& node);
@@ -49,12 +58,14 @@ class Inference {
   Types types_;
   std::vector<std::optional<Shape>> shape_values_;  // by ValueId: elements, some perhaps symbolic
   std::vector<std::int64_t> symbol_sizes_;          // by SymbolId, -1 when free
+  std::vector<bool> contradicted_;                  // by ValueId: what the file declares was seen to be wrong
 };
 
 Inference::Inference(const Graph& graph, const Bindings& bindings)
     : graph_(graph), shape_values_(graph.values().size()), symbol_sizes_(graph.symbols().size(), -1) {
   types_.of.resize(graph.values().size());
   types_.known.resize(graph.values().size());
+  contradicted_.resize(graph.values().size(), false);
   bind_symbols(bindings);
   seed_values(bindings);
 }
@@ -109,6 +120,12 @@ Type Inference::bound(Type type) const {
   return type;
 }
 
+// A loop's body is inferred several times: what was wrong of its first iteration is not believed of later ones.
+Type Inference::declared_type(ValueId id) const {
+  const Type& type = graph_.value(id).type;
+  return bound(contradicted_[id.at()] ? without_shape(type) : type);
+}
+
 void Inference::seed_values(const Bindings& bindings) {
   for (std::size_t i = 0; i < graph_.values().size(); ++i) {
     const Value& value = graph_.values()[i];
@@ -138,7 +155,7 @@ void Inference::infer_nodes(const Body& body) {
   for (const NodeId id : body.nodes) {
     const Node& node = graph_.node(id);
     try {
-      infer_node(node);
+      with_memory_errors([&] { infer_node(node); });
     } catch (Error& error) {
       error.in(describe(graph_, node));
       throw;
@@ -181,9 +198,10 @@ void Inference::set_output(const Node& node, std::size_t i, const Type& inferred
   const ValueId id = node.outputs[i];
   if (!id.valid()) return;
   bool conflict = false;
-  const Type declared = bound(graph_.value(id).type);
+  const Type declared = declared_type(id);
   types_.of[id.at()] = merge(inferred, declared, &conflict);
   if (conflict) {
+    contradicted_[id.at()] = true;
     note(node, "output '" + graph_.value(id).name + "' is declared " + to_string(graph_, declared) +
                    " but computed as " + to_string(graph_, inferred));
   }
@@ -207,13 +225,14 @@ std::vector<Type> Inference::infer_body(BodyId id, std::span<const Type> inputs)
   const Body& body = graph_.body(id);
   for (std::size_t i = 0; i < body.inputs.size(); ++i) {
     const ValueId input = body.inputs[i];
-    const Type declared = bound(graph_.value(input).type);
+    // Shapes may change from one iteration to the next, whatever the file declares.
+    const Type declared = without_shape(graph_.value(input).type);
     types_.of[input.at()] = i < inputs.size() ? merge(inputs[i], declared) : declared;
   }
   infer_nodes(body);
   std::vector<Type> outputs;
   for (const ValueId output : body.outputs) {
-    outputs.push_back(output.valid() ? merge(types_.of[output.at()], bound(graph_.value(output).type)) : Type{});
+    outputs.push_back(output.valid() ? merge(types_.of[output.at()], declared_type(output)) : Type{});
   }
   return outputs;
 }

@@ -43,6 +43,23 @@ TEST(Check, ExitCodesFollowFailOnWhateverTheFormat) {
   }
 }
 
+// Sizes that no machine holds: one plain line for that model, and the others are checked.
+TEST(Check, OneModelsFailureIsOneLine) {
+  const TemporaryFolder folder;
+  write_file_atomically(folder.file("huge.txt"),
+                        "opset 17\ngraph g (x: float32[3000000000, 3000000000]) -> (y) { y = Exp(x) }\n");
+  write_file_atomically(folder.file("grows.txt"),
+                        "opset 17\ngraph g (n: int64[1]) -> (y) { c = ConstantOfShape(n)  y = Exp(c) }\n");
+  for (const std::string command : {"check huge.txt grows.txt --verify 2 --range 'n:[1e15,1e16]' ", "run huge.txt "}) {
+    const Finished finished = run_in(folder.path(), command + (command.starts_with("check") ? kRepaired : ""));
+    EXPECT_EQ(finished.exit_code, 2) << finished.output;
+    EXPECT_TRUE(contains(finished.output, "finity: huge.txt: ")) << finished.output;
+    EXPECT_FALSE(contains(finished.output, "internal error")) << finished.output;
+    EXPECT_FALSE(contains(finished.output, "vector::")) << finished.output;
+    EXPECT_EQ(contains(finished.output, "all proved"), command.starts_with("check")) << finished.output;
+  }
+}
+
 TEST(Check, SelectedRulesAreNotEverything) {
   const Finished selected = run("check " + kBuggy + kRange + " --select FN2");
   EXPECT_TRUE(contains(selected.output, "all proved of the selected rules; ")) << selected.output;
