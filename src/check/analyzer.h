@@ -125,7 +125,7 @@ class Analyzer {
   void restrict_by(ValueId value, const AbsTensor& other, Relation relation, bool truth, Restrictions& restrictions);
   void restrict_size(ValueId value, const AbsTensor& size, Restrictions& restrictions);
   std::vector<NodeId> guarded_nodes(const Node& select, std::size_t operand);
-  bool not_below(ValueId whole, ValueId part, int depth);
+  bool not_below(ValueId whole, ValueId part);
   bool used_only_by(ValueId value, std::span<const NodeId> nodes, NodeId select, std::size_t operand) const;
   void count_users();
   void keep_unguarded(std::span<const NodeId> nodes, NodeId select);

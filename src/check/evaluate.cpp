@@ -140,7 +140,7 @@ void Analyzer::apply_rule(NodeId id, const Node& node, Operands operands) {
     return assuming(node, operand, condition, truth);
   };
   hooks.not_below = [&](std::size_t whole, std::size_t part) {
-    return not_below(node.inputs[whole], node.inputs[part], 0);
+    return not_below(node.inputs[whole], node.inputs[part]);
   };
   call.set_hooks(std::move(hooks));
   node.op->range(call);

@@ -202,34 +202,6 @@ std::vector<NodeId> Analyzer::guarded_nodes(const Node& select, std::size_t oper
   return sorted;
 }
 
-// Rounding is monotone: x + y, rounded, is at least x where y is not negative.
-bool Analyzer::not_below(ValueId whole, ValueId part, int depth) {
-  constexpr int kDeep = 4;
-  if (!whole.valid() || !part.valid() || types_[whole].dtype != types_[part].dtype) return false;
-  const AbsTensor& sum = get(whole);
-  const AbsTensor& x = get(part);
-  if (sum.identity.valid() && sum.identity == x.identity) return true;
-  const auto above = [&](ValueId source) {
-    const Fact* order = find_fact(sum.facts, Fact::Kind::at_least, source);
-    if (order == nullptr) order = find_fact(sum.facts, Fact::Kind::max_of, source);
-    return source.valid() && order != nullptr && order->aligned;
-  };
-  const auto between = [&](const Fact& fact) {
-    return fact.kind == Fact::Kind::at_most && fact.aligned && above(fact.source);
-  };
-  if (above(x.identity) || std::ranges::any_of(x.facts, between)) return true;
-  const NodeId producer = graph_.value(whole).producer;
-  if (!producer.valid() || depth >= kDeep || sum.exact) return false;
-  static const OpDef* const kAdd = find_op("", "Add");
-  const Node& node = graph_.node(producer);
-  if (node.op != kAdd || !node.attrs.empty()) return false;
-  const auto adds_to = [&](std::size_t k) {
-    const Range other = get(node.inputs[1 - k]).hull();
-    return other.is_finite() && other.lo >= 0 && not_below(node.inputs[k], part, depth + 1);
-  };
-  return adds_to(0) || adds_to(1);
-}
-
 // What a node was found to do in this run of its body, undone.
 void Analyzer::forget_this_visit(NodeId id) {
   for (int at = last_site_[id.at()]; at >= 0 && probing_ == 0; at = site_before_[static_cast<std::size_t>(at)]) {

@@ -61,6 +61,8 @@ constexpr std::span<const OpDef> (*kFamilies[])() = {
     microsoft_block_ops,
     microsoft_attention_ops,
     microsoft_cache_ops,
+    microsoft_recurrent_ops,
+    microsoft_search_ops,
     flow_ops,
     scan_ops,
     sequence_ops,

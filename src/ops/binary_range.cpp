@@ -75,6 +75,9 @@ void range_subtract(RangeCall& call) {
   const Range x = a.hull(), y = b.hull();
   if (may_wrap(result.dtype, x.lo - y.hi, x.hi - y.lo)) return call.out(0, std::move(result));
   use_order(a, b, result);
+  // Asked only where it matters: what is not negative less a part of it.
+  const bool parts = is_float(result.dtype) && x.nonnegative() && y.nonnegative() && result.hull().may_be_negative();
+  if (parts && !call.settings().flush_subnormals && call.not_below(0, 1)) cap_below(result, 0);
   set_max_facts(call, a, b, result);
   if (find_fact(result.facts, Fact::Kind::row_max) == nullptr) carry_row_max(call, a, b, true, result);
   carry_elements(call, subtract, result);

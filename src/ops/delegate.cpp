@@ -106,6 +106,39 @@ void range_as(RangeCall& call, const OtherOp& other, const Attrs* attrs) {
   call.given() = std::move(inner.given());
 }
 
+namespace {
+
+Type type_of(const AbsTensor& range) {
+  Type type = Type::tensor(range.dtype);
+  type.ranked = range.ranked;
+  for (const std::int64_t size : range.sizes) type.shape.push_back(size >= 0 ? Dim::of(size) : Dim{});
+  return type;
+}
+
+}  // namespace
+
+void range_as(RangeCall& call, const OtherOp& other, Attrs attrs, const std::vector<std::optional<AbsTensor>>& inputs) {
+  Node node = node_as(call.node(), other);
+  node.attrs = std::move(attrs);
+  node.inputs.clear();
+  std::vector<Type> types(inputs.size());
+  std::vector<RangeCall::Operand> operands(inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    node.inputs.push_back(inputs[i] ? ValueId{0} : ValueId{});
+    if (!inputs[i]) continue;
+    types[i] = type_of(*inputs[i]);
+    operands[i] = {&*inputs[i], &types[i], nullptr, inputs[i]->exact.get()};
+  }
+  std::vector<const Type*> results;
+  for (std::size_t i = 0; i < call.output_count(); ++i) results.push_back(&call.out_type(i));
+  RangeCall inner(call.graph(), node, std::move(operands), std::move(results), call.settings(), call.symbols(),
+                  nullptr);
+  node.op->range(inner);
+  for (const Site& site : inner.sites()) call.site(site.rule, -1, site.seen, site.possible, site.certain);
+  call.outs() = std::move(inner.outs());
+  call.given() = std::move(inner.given());
+}
+
 AbsTensor range_other(RangeCall& call, const OtherOp& other, Attrs attrs, const std::vector<AbsTensor>& inputs,
                       const Type& result) {
   Node node = node_as(Node{}, other);
@@ -116,12 +149,7 @@ AbsTensor range_other(RangeCall& call, const OtherOp& other, Attrs attrs, const 
   std::vector<AbsTensor> ranges = inputs;
   check_hazards(call, *node.op, ranges, false);
   std::vector<Type> types;
-  for (const AbsTensor& range : ranges) {
-    Type type = Type::tensor(range.dtype);
-    type.ranked = range.ranked;
-    for (const std::int64_t size : range.sizes) type.shape.push_back(size >= 0 ? Dim::of(size) : Dim{});
-    types.push_back(std::move(type));
-  }
+  for (const AbsTensor& range : ranges) types.push_back(type_of(range));
   std::vector<RangeCall::Operand> operands(inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) operands[i] = {&ranges[i], &types[i], nullptr, nullptr};
   RangeCall inner(call.graph(), node, std::move(operands), {&result}, call.settings(), call.symbols(), nullptr);

@@ -2,6 +2,7 @@
 // with something fused to it: they ask that op instead of repeating it.
 #pragma once
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -26,6 +27,8 @@ std::vector<Datum> eval_other(EvalCall& call, const OtherOp& other, Attrs attrs,
 
 // The other op's range rule on the node's own operands; its results become the node's. `attrs` replace the node's own.
 void range_as(RangeCall& call, const OtherOp& other, const Attrs* attrs = nullptr);
+// The same on other operands; an absent one is omitted. Sites are those of this node's results.
+void range_as(RangeCall& call, const OtherOp& other, Attrs attrs, const std::vector<std::optional<AbsTensor>>& inputs);
 // The other op's first result for operands of its own; hazards are recorded as sites of this node's result.
 AbsTensor range_other(RangeCall& call, const OtherOp& other, Attrs attrs, const std::vector<AbsTensor>& inputs,
                       const Type& result);

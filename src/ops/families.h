@@ -51,6 +51,8 @@ std::span<const OpDef> microsoft_linear_ops();
 std::span<const OpDef> microsoft_block_ops();
 std::span<const OpDef> microsoft_attention_ops();
 std::span<const OpDef> microsoft_cache_ops();
+std::span<const OpDef> microsoft_recurrent_ops();
+std::span<const OpDef> microsoft_search_ops();
 std::span<const OpDef> flow_ops();
 std::span<const OpDef> scan_ops();
 std::span<const OpDef> sequence_ops();

@@ -10,6 +10,7 @@
 #include "ops/dot.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
+#include "ops/function_range.h"
 #include "ops/matmul.h"
 #include "ops/matmul_range.h"
 #include "ops/move.h"
@@ -137,6 +138,29 @@ void eval_fused_conv(EvalCall& call) {
   call.out(0, cast(activated(call, y), call.in(0).dtype()));
 }
 
+constexpr OtherOp kMatMul{.name = "MatMul", .version = 13};
+
+Tensor tanh_gelu(const Tensor& x) {
+  return map_unary(x, x.dtype(), [](auto v) {
+    const auto value = static_cast<double>(v);
+    return 0.5 * value * (1 + std::tanh(0.7978845608028654 * value * (1 + 0.044715 * value * value)));
+  });
+}
+
+void eval_gemm_fast_gelu(EvalCall& call) {
+  Tensor y = tensor_in(eval_other(call, kMatMul, {}, widened_inputs(call, 2)));
+  if (call.has_input(2)) {
+    const Datum bias = widened(call.datum(2));
+    if (y.rank() == 0 || bias.tensor()->dims() != Dims{y.dims().back()}) {
+      throw Error("bias has shape " + to_string(bias.tensor()->dims()));
+    }
+    y = map_binary(y, *bias.tensor(), y.dtype(), [](auto a, auto b) { return a + b; });
+  }
+  call.out(0, cast(tanh_gelu(y), call.in(0).dtype()));
+}
+
+void infer_gemm_fast_gelu(InferCall& call) { infer_as(call, kMatMul); }
+
 void infer_fused_gemm(InferCall& call) { infer_as(call, kGemm); }
 void infer_fused_conv(InferCall& call) { infer_as(call, kConv); }
 
@@ -219,6 +243,23 @@ void range_fused_conv(RangeCall& call) {
   call.out(0, activated_range(call, std::move(y)));
 }
 
+void range_gemm_fast_gelu(RangeCall& call) {
+  range_matmul(call);
+  if (!call.has_output(0)) return;
+  AbsTensor y = call.outs()[0];
+  const DType dtype = y.dtype;
+  const Type& type = call.out_type(0);
+  if (call.has_range(2)) {
+    const auto sum = [&](const Range& a, const Range& b) { return outward(dtype, add(dtype, a, b)); };
+    y = type.ranked ? zip_cells(y, call.in(2), dtype, sizes_of(type), call.max_cells(), sum)
+                    : uniform(type, sum(y.hull(), call.hull(2)));
+  }
+  const int ulps = call.settings().library_ulps;
+  call.out(0, map_cells(y, dtype, [&](const Range& cell) {
+             return outward(dtype, gelu_by_tanh_of(dtype, outward(dtype, cell), ulps));
+           }));
+}
+
 // A matrix may be singular or nearly so, whatever its elements are; of size 1 it is a number.
 void range_inverse(RangeCall& call) {
   const AbsTensor& x = call.in(0);
@@ -263,6 +304,15 @@ const OpDef kOps[] = {
      .infer = infer_fused_gemm,
      .eval = eval_fused_gemm,
      .range = range_fused_gemm,
+     .overflow = "FN204"},
+    {.name = "GemmFastGelu",
+     .domain = kMicrosoft,
+     .summary = "gelu, approximated with tanh, of a matrix product plus bias",
+     .signature = "(X: T, W: T, bias?: T) -> (Y: T) where T: float",
+     .freedom = kFusedFreedom,
+     .infer = infer_gemm_fast_gelu,
+     .eval = eval_gemm_fast_gelu,
+     .range = range_gemm_fast_gelu,
      .overflow = "FN204"},
     {.name = "FusedConv",
      .domain = kMicrosoft,

@@ -183,7 +183,77 @@ void eval_one_hot_encoder(EvalCall& call) {
   call.out(0, std::move(result));
 }
 
+// ---- ZipMap, DictVectorizer ----------------------------------------------------
+
+bool has_string_labels(const Call& call, std::string_view strings) { return !call.texts(strings).empty(); }
+
+void infer_zip_map(InferCall& call) {
+  Type map;
+  map.kind = Type::Kind::map;
+  map.dtype = has_string_labels(call, "classlabels_strings") ? DType::string : DType::int64;
+  map.element = std::make_shared<const Type>(Type::tensor(DType::float32, {}));
+  call.set_type(0, Type::sequence(std::move(map)));
+}
+
+void eval_zip_map(EvalCall& call) {
+  const Tensor& x = call.in(0);
+  if (x.rank() < 1 || x.rank() > 2) throw Error("input X has rank " + std::to_string(x.rank()) + ", expected 1 or 2");
+  const std::int64_t columns = x.dims().back();
+  const std::size_t labels = has_string_labels(call, "classlabels_strings")
+                                 ? call.texts("classlabels_strings").size()
+                                 : call.integers("classlabels_int64s").size();
+  if (static_cast<std::size_t>(columns) != labels) {
+    throw Error("X has " + std::to_string(columns) + " columns for " + std::to_string(labels) + " labels");
+  }
+  const std::vector<double> values = elements<double>(x);
+  Sequence rows;
+  for (std::size_t at = 0; at < values.size() && columns > 0; at += labels) {
+    const std::span<const double> row(values.data() + at, labels);
+    rows.emplace_back(from_elements<double>(x.dtype(), {columns}, std::vector<double>(row.begin(), row.end())));
+  }
+  call.out(0, Datum::sequence(std::move(rows)));
+}
+
+void range_zip_map(RangeCall& call) {
+  AbsTensor values;
+  values.dtype = call.in_dtype(0);
+  values.cells = {call.hull(0)};
+  call.out(0, std::move(values));
+}
+
+void infer_dict_vectorizer(InferCall& call) {
+  const bool strings = has_string_labels(call, "string_vocabulary");
+  const std::size_t words = strings ? call.texts("string_vocabulary").size() : call.integers("int64_vocabulary").size();
+  call.set_shape(0, {Dim::of(1), Dim::of(static_cast<std::int64_t>(words))});
+  // The numbers are what the map holds.
+  const Type& map = call.in(0);
+  if (map.kind == Type::Kind::map && map.element) call.set_dtype(0, map.element->dtype);
+}
+
+// A word of the vocabulary that the map does not have is 0.
+void range_dict_vectorizer(RangeCall& call) {
+  const bool numbers = is_float(call.out_dtype(0)) || is_int(call.out_dtype(0));
+  if (numbers && call.in_dtype(0) == call.out_dtype(0)) call.out(0, join(call.hull(0), point(0)));
+  else call.top(0);
+}
+
 const OpDef kOps[] = {
+    {.name = "ZipMap",
+     .domain = kMlDomain,
+     .summary = "each row as a map from the labels to its elements",
+     .signature = "(X: float32) -> (Z: value)",
+     .attrs = "classlabels_int64s: ints; classlabels_strings: strings",
+     .freedom = "a map is given by its values, in the order of the labels",
+     .infer = infer_zip_map,
+     .eval = eval_zip_map,
+     .range = range_zip_map},
+    {.name = "DictVectorizer",
+     .domain = kMlDomain,
+     .summary = "what a map holds for each word of a vocabulary, else 0",
+     .signature = "(X: value) -> (Y: T) where T: string|int64|float32|float64",
+     .attrs = "int64_vocabulary: ints; string_vocabulary: strings",
+     .infer = infer_dict_vectorizer,
+     .range = range_dict_vectorizer},
     {.name = "LabelEncoder",
      .domain = kMlDomain,
      .summary = "replaces each key by its value",
