@@ -58,11 +58,21 @@ class Explainer {
   std::string range(ValueId id) const {
     if (!model_.analysis.reached[id.at()] && !graph_.value(id).constant) return "not reached";
     const DType dtype = model_.types[id].dtype;
-    const std::string text = range_text(model_.analysis.ranges[id.at()].hull(), dtype);
+    const std::string text =
+        range_text(model_.analysis.ranges[id.at()].hull(), dtype) + (may_fail(id) ? " if its node does not fail" : "");
     const auto unguarded = model_.analysis.unguarded.find(id);
     if (unguarded == model_.analysis.unguarded.end()) return text;
     return range_text(unguarded->second.range, dtype) + "; where " +
            printable(describe(graph_, graph_.node(unguarded->second.select))) + " uses it: " + text;
+  }
+
+  // After a site that is not proved the result is taken to be what it is when nothing goes wrong.
+  bool may_fail(ValueId id) const {
+    const NodeId producer = graph_.value(id).producer;
+    return producer.valid() && std::ranges::any_of(model_.analysis.findings, [&](const Finding& finding) {
+             return finding.node == producer && finding.verdict != Verdict::proved &&
+                    !finding.rule.starts_with("FN9") && !finding.rule.starts_with("FN4");
+           });
   }
 
   void print_value(const std::string& title, ValueId id) const {

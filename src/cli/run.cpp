@@ -138,8 +138,12 @@ bool outputs_are_finite(const Graph& graph, const Inputs& inputs, const std::vec
     const ValueId id = graph.main().outputs[i];
     const Failure* failure = failures.behind(id);
     const std::string start = "output '" + printable(graph.value(id).name) + "' is not finite";
-    if (failure == nullptr) std::printf("%s: an input or a constant is not\n", start.c_str());
-    else std::printf("%s%s\n", start.c_str(), told.contains(failure) ? ": the same cause" : "");
+    if (failure == nullptr) {
+      const ValueId given = failures.given_behind(id);
+      const std::string what =
+          given.valid() ? "'" + printable(graph.value(given).name) + "'" : "an input or a constant";
+      std::printf("%s because %s is not\n", start.c_str(), what.c_str());
+    } else std::printf("%s%s\n", start.c_str(), told.contains(failure) ? ": the same cause" : "");
     if (failure != nullptr && told.insert(failure).second) print_failure(graph, *failure);
   }
   const auto given = [](const auto& input) { return has_non_finite_element(input.second); };

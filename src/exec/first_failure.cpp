@@ -48,7 +48,7 @@ int earlier(int a, int b) {
 }  // namespace
 
 FailureFinder::Seen FailureFinder::joined(const Seen& a, const Seen& b) {
-  return {a.nan || b.nan, a.infinite || b.infinite, earlier(a.failure, b.failure)};
+  return {a.nan || b.nan, a.infinite || b.infinite, earlier(a.failure, b.failure), a.given.valid() ? a.given : b.given};
 }
 
 FailureFinder::Seen FailureFinder::look_at(const Datum& datum) {
@@ -92,7 +92,10 @@ FailureFinder::Seen FailureFinder::before(const Node& node, std::span<const Datu
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!node.inputs[i].valid()) continue;
     Seen one = look_at(inputs[i]);
-    if (one.nan || one.infinite) one.failure = failure_behind(node.inputs[i]);
+    if (one.nan || one.infinite) {
+      one.failure = failure_behind(node.inputs[i]);
+      one.given = given_behind(node.inputs[i]);
+    }
     all = joined(all, one);
   }
   const auto add = [&](ValueId id) { all = joined(all, seen_[id.at()]); };
@@ -109,6 +112,7 @@ void FailureFinder::saw(const Node& node, std::span<const Datum> inputs, std::sp
     if (now.nan || now.infinite) {
       if (!reached) reached = before(node, inputs);
       now.failure = reached->failure;
+      now.given = states_its_result(node) ? node.outputs[i] : reached->given;
       const bool made = now.nan ? !reached->nan : !reached->infinite && !reached->nan;
       if (made && now.failure < 0 && !states_its_result(node) && outputs[i].tensor() != nullptr) {
         now.failure = static_cast<int>(failures_.size());
@@ -135,6 +139,12 @@ void FailureFinder::remember(const Node& node, ValueId value, std::span<const Da
     failure.operands.push_back(std::move(operand));
   }
   failures_.push_back(std::move(failure));
+}
+
+ValueId FailureFinder::given_behind(ValueId id) const {
+  const Value& value = graph_.value(id);
+  if (value.producer.valid()) return seen_[id.at()].given;
+  return value.constant || value.body == Graph::kMain ? id : ValueId{};
 }
 
 const Failure* FailureFinder::behind(ValueId id) const {

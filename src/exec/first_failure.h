@@ -38,12 +38,15 @@ class FailureFinder {
 
   // The first failure behind a value that is not finite; null when an input or a constant is so itself.
   const Failure* behind(ValueId id) const;
+  // That input or constant, if it is known.
+  ValueId given_behind(ValueId id) const;
 
  private:
   struct Seen {
     bool nan = false;
     bool infinite = false;
-    int failure = -1;  // the first one behind it
+    int failure = -1;    // the first one behind it
+    ValueId given = {};  // else the input or constant that was so from the start
   };
 
   static Seen look_at(const Datum& datum);

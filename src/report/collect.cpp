@@ -63,6 +63,11 @@ class Collector {
         selection_(selection),
         advisor_(checked),
         alarm_of_(checked.analysis.findings.size(), -1) {
+    for (const Finding& finding : checked.analysis.findings) {
+      const bool fails =
+          finding.rule.starts_with("FN1") || finding.rule.starts_with("FN2") || finding.rule.starts_with("FN3");
+      if (fails && finding.verdict != Verdict::proved && finding.node.valid()) failing_.insert(finding.node);
+    }
     for (const std::string& text : checked.assumptions) assumption_of_.emplace(text.substr(0, text.find(": ")), &text);
   }
 
@@ -155,6 +160,7 @@ class Collector {
     // The path ends with what the finding says of the value, not with what was assumed of it afterwards.
     if (!result.path.empty() && finding.node.valid() && !finding.seen.is_empty())
       result.path.back().range = finding.seen;
+    if (!result.path.empty() && finding.operand < 0) result.path.back().holds.clear();
     result.assumed = assumed(finding.path);
     Advice advice = advisor_.on(finding, rule);
     result.fix = std::move(advice.fix);
@@ -193,12 +199,14 @@ class Collector {
     return fixed ? "input, taken at its default value" : "input that has a default value";
   }
 
-  // A range under a guard is not that of all elements.
-  std::string where_used(ValueId id) const {
+  // A range under a guard is not that of all elements, and after an alarm it is what comes when nothing goes wrong.
+  std::string holds(ValueId id) const {
     const auto found = checked_.analysis.unguarded.find(id);
-    return found == checked_.analysis.unguarded.end()
-               ? ""
-               : ", where " + describe(graph(), graph().node(found->second.select)) + " uses it";
+    const bool guarded = found != checked_.analysis.unguarded.end();
+    const bool fails = failing_.contains(graph().value(id).producer);
+    std::string text = guarded ? "where " + describe(graph(), graph().node(found->second.select)) + " uses it" : "";
+    if (fails) text += guarded ? ", if it does not fail" : "if it does not fail";
+    return text;
   }
 
   Step step(ValueId id) const {
@@ -207,7 +215,8 @@ class Collector {
             .type = to_string(graph(), type),
             .dtype = type.dtype,
             .range = id.at() < checked_.analysis.ranges.size() ? checked_.analysis.ranges[id.at()].hull() : Range{},
-            .maker = maker(id) + where_used(id)};
+            .maker = maker(id),
+            .holds = holds(id)};
   }
 
   // Long paths lose their middle, earlier when there are very many of them.
@@ -277,6 +286,7 @@ class Collector {
   std::unordered_map<std::string, std::size_t> occurrences_;
   std::map<std::string_view, std::pair<const Rule*, bool>> rules_;
   std::unordered_set<std::string> unmodelled_;  // titles of places
+  std::unordered_set<NodeId> failing_;          // nodes with alarms
   std::size_t steps_ = 0;
 };
 

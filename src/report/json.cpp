@@ -24,8 +24,10 @@ Json to_json(const Range& range, DType dtype) {
 
 Json to_json(const Step& step) {
   if (step.skipped > 0) return {{"skipped", step.skipped}};
-  return {
+  Json json = {
       {"value", step.value}, {"type", step.type}, {"range", to_json(step.range, step.dtype)}, {"made_by", step.maker}};
+  if (!step.holds.empty()) json["holds"] = step.holds;
+  return json;
 }
 
 Json source_json(const Place& place) {

@@ -36,6 +36,7 @@ struct Step {
   DType dtype = DType::undefined;
   Range range = {};
   std::string maker = {};   // "input", "constant", "node 'exp' (Exp)"
+  std::string holds = {};   // "", or when the range does: "if it does not fail", "where node 'w' (Where) uses it"
   std::size_t skipped = 0;  // not 0: stands for so many steps that are not shown, and nothing else is set
 };
 

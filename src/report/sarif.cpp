@@ -71,7 +71,8 @@ Json flow_location(const Report& report, const Step& step) {
     return {{"physicalLocation", physical(report.model, 1)},
             {"message", text_json("... " + counted(step.skipped, "more step"))}};
   }
-  const std::string text = "'" + step.value + "' " + range_text(step.range, step.dtype) + ", " + step.maker;
+  const std::string text = "'" + step.value + "' " + range_text(step.range, step.dtype) + ", " + step.maker +
+                           (step.holds.empty() ? "" : ", " + step.holds);
   return {{"physicalLocation", physical(report.model, 1)},
           {"logicalLocations",
            Json::array({{{"name", step.value}, {"fullyQualifiedName", step.value}, {"kind", "value"}}})},

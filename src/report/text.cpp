@@ -100,7 +100,7 @@ class TextWriter {
       return;
     }
     line("    '" + printable(step.value) + "' " + range_text(step.range, step.dtype) + "  " +
-         painted(printable(maker(step)), Ink::dim));
+         painted(printable(maker(step) + (step.holds.empty() ? "" : ", " + step.holds)), Ink::dim));
   }
 
   void others(const AlarmGroup& entry) {

@@ -74,6 +74,7 @@ TEST(FirstFailure, ConstantsThatAreInfiniteAreNotFailures) {
   EXPECT_EQ(run.first()->node->op_type, "Softmax");
   const Watched given("graph g (x: float32[2]) -> (y) { y = Neg(x) }", {{"x", floats({1, INFINITY})}});
   EXPECT_EQ(given.first(), nullptr);
+  EXPECT_EQ(given.finder.given_behind(given.graph.main().outputs.front()), given.graph.main().inputs.front());
 }
 
 TEST(FirstFailure, IsFoundInsideLoops) {

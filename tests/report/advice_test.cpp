@@ -227,7 +227,7 @@ TEST(Findings, GuardedRangesAreNotGivenAsThoseOfAllElements) {
   const Alarm& overflow = told.alarm("FN203");
   ASSERT_FALSE(overflow.path.empty()) << told.text();
   for (const Step& step : overflow.path) {
-    EXPECT_TRUE(step.value != "l" || says(step.maker, "where")) << step.maker;
+    EXPECT_TRUE(step.value != "l" || says(step.holds, "where")) << step.holds;
   }
 }
 
