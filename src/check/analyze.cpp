@@ -241,6 +241,7 @@ AbsTensor Analyzer::constant_range(ValueId id) {
 // Each cell that is not expressed by others becomes a symbol of its own.
 void Analyzer::store(ValueId id, AbsTensor range) {
   if (!range.identity.valid()) range.identity = id;
+  set_limits(range, types_[id]);
   if (options_.ranges.affine) {
     if (range.forms.size() != range.cells.size()) range.forms.clear();
     if (range.forms.empty()) {
@@ -284,7 +285,6 @@ std::vector<AbsTensor> Analyzer::run_body(BodyId id, std::span<const AbsTensor> 
     const ValueId input = body.inputs[i];
     // The type holds for every iteration; sizes and relations of one iteration need not.
     AbsTensor range = uniform(types_[input], i < inputs.size() ? inputs[i].hull() : top(types_[input].dtype));
-    range.may_be_empty = i < inputs.size() && inputs[i].may_be_empty;
     store(input, std::move(range));
     set_taint(input, entering);
   }
@@ -329,8 +329,41 @@ std::vector<AbsTensor> Analyzer::run_branch(BodyId id, const Node& node, std::si
   }
 }
 
+namespace {
+
+// The range that is assumed of each element of a short integer vector.
+std::optional<Shape> bounds_of(const AbsTensor& x) {
+  constexpr std::int64_t kShort = 64;
+  if (!is_int(x.dtype) || !x.ranked || x.rank() > 1 || (x.rank() == 1 && (x.sizes[0] < 0 || x.sizes[0] > kShort))) {
+    return std::nullopt;
+  }
+  const Range hull = x.hull();
+  // Where every number is possible there is nothing to say.
+  if (!hull.has_finite() || !(hull.lo > -0x1p62 && hull.hi < 0x1p62)) return std::nullopt;
+  const Dim each = Dim::between(static_cast<std::int64_t>(hull.lo), static_cast<std::int64_t>(hull.hi));
+  return Shape(x.rank() == 0 ? 1 : static_cast<std::size_t>(x.sizes[0]), each);
+}
+
+// Types once more, now that it is known what the numbers are that sizes are computed from.
+std::optional<Types> with_bounds(const Graph& graph, const Types& types, const Premises& premises) {
+  ElementBounds elements;
+  for (const ValueId id : graph.main().inputs) {
+    if (types.known[id.at()] || !premises.of[id.at()]) continue;
+    if (auto bounds = bounds_of(*premises.of[id.at()])) elements.emplace(id, std::move(*bounds));
+  }
+  if (elements.empty()) return std::nullopt;
+  try {
+    return infer_types(graph, types.bindings, elements);
+  } catch (const Error&) {
+    return std::nullopt;  // the contract does not fit: then it says nothing
+  }
+}
+
+}  // namespace
+
 Analysis analyze(const Graph& graph, const Types& types, const Premises& premises, const CheckOptions& options) {
-  return Analyzer(graph, types, premises, options).run();
+  const std::optional<Types> better = with_bounds(graph, types, premises);
+  return Analyzer(graph, better ? *better : types, premises, options).run();
 }
 
 }  // namespace finity

@@ -89,7 +89,6 @@ class Analyzer {
   void apply_rule(NodeId id, const Node& node, Operands operands);
   void store_outputs(NodeId id, const Node& node, RangeCall& call, const Operands& operands, const Flags& flags);
   ValueId same_computation(const Node& node);
-  bool chosen_by_data(const Node& node, const Type& type) const;
   Taint taint_of(const Node& node) const;
   void set_taint(ValueId out, const Taint& taint);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "check/constant_scan.h"
@@ -35,6 +36,7 @@ class Checker {
   void check_absorbed(NodeId id, const Node& node);
   bool converted_somewhere(ValueId value, bool (*exempt)(const Param&, double), double x) const;
   bool reaches_output_infinite(ValueId value) const;
+  std::vector<ValueId> next_values(ValueId value) const;
   bool guards_something(ValueId value) const;
   void report(std::string_view rule, ValueId value, NodeId node, const Range& seen, bool possible);
 
@@ -42,6 +44,7 @@ class Checker {
   const ConstantChecks& checks_;
   std::vector<std::size_t> first_use_;  // by ValueId, into uses_
   std::vector<Use> uses_;
+  std::unordered_multimap<ValueId, BodyId> leaves_;  // bodies that give a value to their owner
   const OpDef* add_ = find_op("", "Add");
   const OpDef* subtract_ = find_op("", "Sub");
   std::unordered_set<NodeId> endangered_;  // nodes where zero or one may be the wrong operand
@@ -73,6 +76,10 @@ void Checker::count_uses() {
   uses_.resize(first_use_.back());
   std::vector<std::size_t> next(first_use_.begin(), first_use_.end() - 1);
   for_each_use([&](std::size_t value, const Use& use) { uses_[next[value]++] = use; });
+  for (std::size_t i = 0; i < graph_.bodies().size(); ++i) {
+    const BodyId body{static_cast<std::int32_t>(i)};
+    for (const ValueId output : graph_.body(body).outputs) leaves_.emplace(output, body);
+  }
 }
 
 std::span<const Use> Checker::uses(ValueId id) const {
@@ -125,6 +132,27 @@ void Checker::check_infinite(ValueId value, NodeId node, const Range& seen) {
   report("FN402", value, node, seen, !sentinel || reaches_output_infinite(value));
 }
 
+// What a value may become part of: results of its users, what enters and leaves their bodies. Which of them is not asked.
+std::vector<ValueId> Checker::next_values(ValueId value) const {
+  std::vector<ValueId> result;
+  const auto add = [&](const std::vector<ValueId>& values) {
+    std::ranges::copy_if(values, std::back_inserter(result), &ValueId::valid);
+  };
+  for (const Use& use : uses(value)) {
+    const Node& node = graph_.node(use.node);
+    add(node.outputs);
+    for (const BodyId body : bodies_of(node.attrs)) add(graph_.body(body).inputs);
+  }
+  const auto [first, last] = leaves_.equal_range(value);
+  for (auto it = first; it != last; ++it) {
+    const Body& body = graph_.body(it->second);
+    if (!body.owner.valid()) continue;
+    add(graph_.node(body.owner).outputs);
+    add(body.inputs);  // of the next iteration
+  }
+  return result;
+}
+
 bool Checker::reaches_output_infinite(ValueId value) const {
   if (checks_.analysis == nullptr) return false;
   const auto infinite = [&](ValueId id) {
@@ -138,10 +166,8 @@ bool Checker::reaches_output_infinite(ValueId value) const {
     const ValueId id = open.back();
     open.pop_back();
     if (outputs.contains(id)) return true;
-    for (const Use& use : uses(id)) {
-      for (const ValueId out : graph_.node(use.node).outputs) {
-        if (out.valid() && infinite(out) && seen.insert(out).second) open.push_back(out);
-      }
+    for (const ValueId next : next_values(id)) {
+      if (infinite(next) && seen.insert(next).second) open.push_back(next);
     }
   }
   return false;
@@ -150,19 +176,17 @@ bool Checker::reaches_output_infinite(ValueId value) const {
 // The first possible finding about zero among the nodes that follow soon.
 bool Checker::guards_something(ValueId value) const {
   if (checks_.analysis == nullptr) return true;
-  std::unordered_set<NodeId> seen;
+  std::unordered_set<ValueId> seen = {value};
   std::vector<ValueId> level = {value};
   for (int distance = 0; distance < kGuardDistance && !level.empty(); ++distance) {
     std::vector<ValueId> next;
     for (const ValueId id : level) {
-      for (const Use& use : uses(id)) {
-        if (!seen.insert(use.node).second) continue;
-        if (endangered_.contains(use.node)) return true;
-        const Node& node = graph_.node(use.node);
-        next.insert(next.end(), node.outputs.begin(), node.outputs.end());
+      const auto endangered = [&](const Use& use) { return endangered_.contains(use.node); };
+      if (std::ranges::any_of(uses(id), endangered)) return true;
+      for (const ValueId after : next_values(id)) {
+        if (seen.insert(after).second) next.push_back(after);
       }
     }
-    std::erase_if(next, [](ValueId id) { return !id.valid(); });
     level = std::move(next);
   }
   return false;

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "check/analyzer.h"
-#include "ops/movement_rules.h"
 #include "ops/row_tables.h"
 
 namespace finity {
@@ -167,7 +166,6 @@ void Analyzer::store_outputs(NodeId id, const Node& node, RangeCall& call, const
     }
     if (i == 0 && !range.identity.valid()) range.identity = same_computation(node);
     if (range.dtype == DType::undefined) range.dtype = types_[out].dtype;
-    range.may_be_empty |= chosen_by_data(node, types_[out]);
     if (!has_bodies) check_result(id, node, i, range, flags, made_besides(node, operands, i, range, flags));
     const int overflow = taints_[out.at()].overflow;
     store(out, std::move(range));
@@ -175,18 +173,6 @@ void Analyzer::store_outputs(NodeId id, const Node& node, RangeCall& call, const
     set_taint(out, taint);
     if (!call.given()[i]) taints_[out.at()].unmodelled = id;
   }
-}
-
-// Sizes that are computed may be 0. From operands that may have no elements comes a result that may have none, unless
-// its shape says otherwise.
-bool Analyzer::chosen_by_data(const Node& node, const Type& type) const {
-  if (node.op->shape_only || (type.is_tensor() && type.dims().has_value())) return false;
-  const auto by = static_cast<std::size_t>(node.op->sized_by);
-  const bool sized = node.op->sized_by >= 0 && by < node.inputs.size() && node.inputs[by].valid();
-  if (sized && may_be_no_size(result_.ranges[node.inputs[by].at()])) return true;
-  const auto may_be_empty = [&](ValueId id) { return id.valid() && result_.ranges[id.at()].may_be_empty; };
-  return node.op->collects ? std::ranges::all_of(node.inputs, may_be_empty)
-                           : std::ranges::any_of(node.inputs, may_be_empty);
 }
 
 // The value of an earlier elementwise node that computed the same from the same: exporters write x - mean twice.

@@ -23,28 +23,28 @@ Range AbsTensor::hull() const {
   return result;
 }
 
+SizeLimits AbsTensor::size_limits(std::size_t axis) const {
+  const auto size = static_cast<double>(sizes[axis]);
+  if (size >= 0) return {.least = size, .most = size};
+  return axis < limits.size() ? limits[axis] : SizeLimits{};
+}
+
 double AbsTensor::least_count(std::uint32_t axes) const {
-  if (!ranked) return 0;
+  if (!ranked) return limits.empty() ? 0 : limits[0].least;
   double count = 1;
-  for (std::size_t axis = 0; axis < rank() && axis < 32; ++axis) {
-    if ((axes >> axis & 1U) != 0) count *= static_cast<double>(sizes[axis] < 0 ? 1 : sizes[axis]);
+  for (std::size_t axis = 0; axis < rank(); ++axis) {
+    if (axis >= 32 || (axes >> axis & 1U) != 0) count *= size_limits(axis).least;
   }
   return count;
 }
 
 double AbsTensor::most_count(std::uint32_t axes) const {
-  if (!ranked) return kManyElements;
+  if (!ranked) return limits.empty() ? kManyElements : limits[0].most;
   double count = 1;
-  bool unknown = false;
-  for (std::size_t axis = 0; axis < rank() && axis < 32; ++axis) {
-    if ((axes >> axis & 1U) == 0) continue;
-    if (sizes[axis] < 0) {
-      unknown = true;
-    } else {
-      count *= static_cast<double>(sizes[axis]);
-    }
+  for (std::size_t axis = 0; axis < rank(); ++axis) {
+    if (axis >= 32 || (axes >> axis & 1U) != 0) count *= size_limits(axis).most;
   }
-  return unknown ? count * kManyElements : count;
+  return count;
 }
 
 std::vector<std::size_t> cell_place(const AbsTensor& x, std::size_t cell) {
@@ -85,10 +85,24 @@ AbsTensor uniform(const Type& type, const Range& range) {
   result.dtype = inner->dtype;
   result.cells = {range};
   result.ranked = type.is_tensor() && type.ranked;
-  if (!result.ranked) return result;
-  result.sizes.reserve(type.shape.size());
-  for (const Dim& dim : type.shape) result.sizes.push_back(dim.known() ? dim.size : -1);
+  if (result.ranked) {
+    result.sizes.reserve(type.shape.size());
+    for (const Dim& dim : type.shape) result.sizes.push_back(dim.known() ? dim.size : -1);
+  }
+  set_limits(result, type);
   return result;
+}
+
+void set_limits(AbsTensor& x, const Type& type) {
+  const auto limits_of = [](const Dim& dim) {
+    return SizeLimits{.least = static_cast<double>(dim.least_size()), .most = static_cast<double>(dim.most_size())};
+  };
+  x.limits.clear();
+  if (!type.is_tensor()) return;
+  if (!x.ranked) x.limits = {limits_of(type.elements())};
+  else if (type.ranked && type.shape.size() == x.rank() && !type.dims()) {
+    for (const Dim& dim : type.shape) x.limits.push_back(limits_of(dim));
+  }
 }
 
 AbsTensor uniform(DType dtype, Dims sizes, const Range& range) {
@@ -103,6 +117,7 @@ AbsTensor uniform(DType dtype, Dims sizes, const Range& range) {
 AbsTensor map_cells(const AbsTensor& x, DType dtype, const std::function<Range(const Range&)>& f) {
   AbsTensor result = empty_grid(dtype, x.sizes, x.cuts);
   result.ranked = x.ranked;
+  result.limits = x.limits;
   for (std::size_t i = 0; i < x.cells.size(); ++i) result.cells[i] = f(x.cells[i]);
   return result;
 }

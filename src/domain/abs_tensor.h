@@ -33,6 +33,15 @@ struct RowTable {
   std::size_t row_axis() const { return table->rank() - 1 - behind; }
 };
 
+// An unknown number of elements along an axis is taken to be at most this; reports say so.
+inline constexpr double kManyElements = static_cast<double>(kLargestAssumedSize);
+
+// How many elements there may be along an axis, or altogether.
+struct SizeLimits {
+  double least = 0;
+  double most = kManyElements;
+};
+
 struct AbsTensor {
   DType dtype = DType::undefined;
   bool ranked = false;
@@ -42,9 +51,9 @@ struct AbsTensor {
   std::vector<Form> forms = {};                      // one per cell, or empty: each cell is its own symbol
   Sym first_symbol = -1;                             // of the cells' own symbols; set when the value is stored
   Facts facts = {};
-  // An axis of unknown size may have no elements at all: what is left was chosen by data. Otherwise unknown sizes are
-  // taken to be at least 1.
-  bool may_be_empty = false;
+  // Of each axis; of all elements together when not ranked. Empty: nothing is known. The engine sets them from the type,
+  // which alone decides what may be empty.
+  std::vector<SizeLimits> limits = {};
   // All elements, where they are known. The cells may be coarser.
   std::shared_ptr<const Tensor> exact = {};
   std::shared_ptr<const RowTable> rows = {};
@@ -58,13 +67,12 @@ struct AbsTensor {
   std::int64_t block_start(std::size_t axis, std::size_t block) const;
   std::int64_t block_length(std::size_t axis, std::size_t block) const;
   Range hull() const;
-  // Elements along the axes: 0..Inf bounds when sizes are unknown.
+  SizeLimits size_limits(std::size_t axis) const;
+  // Elements along the axes; all elements of a value without a rank.
   double least_count(std::uint32_t axes) const;
   double most_count(std::uint32_t axes) const;
+  bool may_be_empty() const { return !(least_count(~std::uint32_t{0}) >= 1); }
 };
-
-// An unknown number of elements is taken to lie between 1 and this; reports say so.
-inline constexpr double kManyElements = 1048576;
 
 // Blocks of a cell, axis by axis: the cell's place in the grid.
 std::vector<std::size_t> cell_place(const AbsTensor& x, std::size_t cell);
@@ -77,6 +85,8 @@ Form cell_form(const AbsTensor& x, std::size_t cell);
 // ---- making ----------------------------------------------------------------
 AbsTensor uniform(const Type& type, const Range& range);  // one cell
 AbsTensor uniform(DType dtype, Dims sizes, const Range& range);
+// Limits of sizes as the type of x says.
+void set_limits(AbsTensor& x, const Type& type);
 // Cells where the elements differ, at most max_cells. `exact` is set when there are at most kExactElements.
 inline constexpr std::int64_t kExactElements = std::int64_t{1} << 16;
 AbsTensor from_tensor(std::shared_ptr<const Tensor> tensor, std::size_t max_cells);

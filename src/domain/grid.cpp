@@ -195,6 +195,8 @@ AbsTensor smashed(const AbsTensor& x) { return x.cut() ? coarsened(x, {}) : x; }
 AbsTensor unranked(const AbsTensor& x) {
   if (!x.ranked) return x;
   AbsTensor result = smashed(x);
+  constexpr std::uint32_t kAll = ~std::uint32_t{0};
+  result.limits = {{.least = x.least_count(kAll), .most = x.most_count(kAll)}};
   result.ranked = false;
   result.sizes = {};
   result.cuts = {};

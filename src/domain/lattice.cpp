@@ -92,6 +92,16 @@ bool forms_within(const AbsTensor& a, const AbsTensor& b) {
   return true;
 }
 
+std::vector<SizeLimits> joined_limits(const AbsTensor& a, const AbsTensor& b) {
+  std::vector<SizeLimits> result;
+  if (a.limits.size() != b.limits.size() || a.ranked != b.ranked) return result;
+  for (std::size_t i = 0; i < a.limits.size(); ++i) {
+    result.push_back({.least = std::min(a.limits[i].least, b.limits[i].least),
+                      .most = std::max(a.limits[i].most, b.limits[i].most)});
+  }
+  return result;
+}
+
 }  // namespace
 
 AbsTensor join(const AbsTensor& a, const AbsTensor& b, std::size_t max_cells) {
@@ -109,7 +119,7 @@ AbsTensor join(const AbsTensor& a, const AbsTensor& b, std::size_t max_cells) {
   }
   AbsTensor result = empty_grid(a.dtype, left.sizes, left.cuts);
   result.ranked = left.ranked;
-  result.may_be_empty = a.may_be_empty || b.may_be_empty;
+  result.limits = joined_limits(left, right);
   for (std::size_t i = 0; i < result.cells.size(); ++i) result.cells[i] = join(left.cells[i], right.cells[i]);
   set_forms(result, common_forms(left, right));
   result.facts = common_rows(left.facts, right.facts);
@@ -126,7 +136,7 @@ AbsTensor widen(const AbsTensor& a, const AbsTensor& b) {
   if (left.ranked) right = on_grid(right, left.cuts);
   AbsTensor result = empty_grid(a.dtype, left.sizes, left.cuts);
   result.ranked = left.ranked;
-  result.may_be_empty = a.may_be_empty || b.may_be_empty;
+  result.limits = joined_limits(left, right);
   for (std::size_t i = 0; i < result.cells.size(); ++i) {
     result.cells[i] = widen(left.cells[i], right.cells[i], a.dtype);
   }
@@ -139,7 +149,7 @@ AbsTensor widen(const AbsTensor& a, const AbsTensor& b) {
 }
 
 bool is_subset(const AbsTensor& a, const AbsTensor& b) {
-  if (a.dtype != b.dtype || !sizes_within(a, b) || (a.may_be_empty && !b.may_be_empty)) return false;
+  if (a.dtype != b.dtype || !sizes_within(a, b)) return false;
   if (b.exact && !(a.exact && (a.exact == b.exact || identical(*a.exact, *b.exact)))) return false;
   if (b.rows && a.rows != b.rows) return false;
   for (const Fact& fact : b.facts) {

@@ -83,8 +83,8 @@ void infer_arg(InferCall& call) {
 
 void range_arg(RangeCall& call) {
   const AbsTensor& x = call.in(0);
-  const std::int64_t size = x.ranked ? size_along(x, normalize_axis(call.integer("axis"), x.rank())) : -1;
-  call.out(0, positions_below(size));
+  if (x.ranked) call.out(0, positions_along(x, normalize_axis(call.integer("axis"), x.rank())));
+  else call.out(0, positions_below(x.most_count(~std::uint32_t{0})));
 }
 
 // ---- TopK ------------------------------------------------------------------
@@ -158,8 +158,13 @@ Dim inferred_k(const InferCall& call, const Dim& length) {
   Dim k;
   if (!call.has_input(1)) k.size = call.integer("k");
   else if (const auto value = call.ints(1); value && value->size() == 1) k.size = value->front();
-  else if (const auto size = call.shape_value(1); size && size->size() == 1) return size->front();
-  else return k;
+  else if (const auto size = call.shape_value(1); size && size->size() == 1) {
+    k = size->front();
+    k.most = std::min(k.most, length.most_size());
+    return k;
+  } else {
+    return some_of(length);
+  }
   check_k(k.size, length.known() ? length.size : k.size);
   return k;
 }
@@ -186,7 +191,7 @@ void range_top_k(RangeCall& call) {
   const AbsTensor& x = call.in(0);
   if (!x.ranked) {
     call.out(0, x.hull());
-    if (call.has_output(1)) call.out(1, positions_below(-1));
+    if (call.has_output(1)) call.out(1, positions_below(x.most_count(~std::uint32_t{0})));
     return;
   }
   const std::size_t axis = normalize_axis(call.integer("axis"), x.rank());
@@ -200,7 +205,7 @@ void range_top_k(RangeCall& call) {
   }
   settle(call, 0, std::move(values));
   if (k >= 1 && call.integer("largest") != 0 && finite && axis < 32) keep_row_max(call, axis);
-  if (call.has_output(1)) call.out(1, positions_below(size_along(x, axis)));
+  if (call.has_output(1)) call.out(1, positions_along(x, axis));
 }
 
 // ---- CumSum, CumProd -------------------------------------------------------
@@ -307,7 +312,7 @@ void range_running(RangeCall& call) {
   const bool known = x.ranked && axis && axis->size() == 1;
   const std::size_t at = known ? normalize_axis(axis->front(), x.rank()) : 0;
   const std::int64_t size = known ? size_along(x, at) : -1;
-  const double most = size < 0 ? kManyElements : static_cast<double>(size);
+  const double most = known ? x.size_limits(at).most : x.most_count(~std::uint32_t{0});
   const auto run = [&](const Range& cell) {
     return Running(call, cell, exclusive ? 0 : 1, exclusive ? std::max(most - 1, 0.0) : most);
   };
@@ -352,8 +357,7 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_top_k,
      .eval = eval_top_k,
-     .range = range_top_k,
-     .sized_by = 1},
+     .range = range_top_k},
     {.name = "CumSum",
      .since = 11,
      .summary = "running sum along an axis",

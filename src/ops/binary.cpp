@@ -175,35 +175,15 @@ void eval_pow(EvalCall& call) {
 
 using Pair = std::span<const PartialInt>;
 
-template <class F>
-std::optional<PartialInt> computed(Pair x) {
-  if (!x[0].value || !x[1].value) return std::nullopt;
-  return PartialInt::of(F{}(*x[0].value, *x[1].value));
-}
-
-PartialInt partial_sum(Pair x) {
-  if (const auto known = computed<Plus>(x)) return *known;
-  if (x[1].is(0)) return x[0];
-  return x[0].is(0) ? x[1] : PartialInt{};
-}
-
-PartialInt partial_difference(Pair x) {
-  if (const auto known = computed<Minus>(x)) return *known;
-  if (surely_equal(x[0], x[1])) return PartialInt::of(0);
-  return x[1].is(0) ? x[0] : PartialInt{};
-}
-
-PartialInt partial_product(Pair x) {
-  if (const auto known = computed<Times>(x)) return *known;
-  if (x[0].is(0) || x[1].is(0)) return PartialInt::of(0);
-  if (x[1].is(1)) return x[0];
-  return x[0].is(1) ? x[1] : PartialInt{};
+// Of known numbers as eval computes it, which may wrap.
+template <class F, PartialInt (*Bounds)(const PartialInt&, const PartialInt&)>
+PartialInt partial(Pair x) {
+  return x[0].value && x[1].value ? PartialInt::of(F{}(*x[0].value, *x[1].value)) : Bounds(x[0], x[1]);
 }
 
 PartialInt partial_quotient(Pair x) {
   if (x[1].is(0)) return {};  // eval reports it
-  if (const auto known = computed<Quotient>(x)) return *known;
-  return x[1].is(1) ? x[0] : PartialInt{};
+  return partial<Quotient, quotient>(x);
 }
 
 template <PartialFunction F>
@@ -219,7 +199,7 @@ const OpDef kOps[] = {
      .attrs = kLegacyBroadcast,
      .tf = "AddV2",
      .exact = true,
-     .infer = infer_arithmetic<partial_sum>,
+     .infer = infer_arithmetic<partial<Plus, sum>>,
      .eval = eval_arithmetic<Plus>,
      .range = range_add,
      .overflow = "FN203",
@@ -230,7 +210,7 @@ const OpDef kOps[] = {
      .attrs = kLegacyBroadcast,
      .tf = "Sub",
      .exact = true,
-     .infer = infer_arithmetic<partial_difference>,
+     .infer = infer_arithmetic<partial<Minus, difference>>,
      .eval = eval_arithmetic<Minus>,
      .range = range_subtract,
      .overflow = "FN203",
@@ -241,7 +221,7 @@ const OpDef kOps[] = {
      .attrs = kLegacyBroadcast,
      .tf = "Mul",
      .exact = true,
-     .infer = infer_arithmetic<partial_product>,
+     .infer = infer_arithmetic<partial<Times, product>>,
      .eval = eval_arithmetic<Times>,
      .range = range_multiply,
      .overflow = "FN203",

@@ -83,8 +83,10 @@ std::optional<Shape> InferCall::shape_value(std::size_t i) const {
   if (in_[i].shape_value != nullptr) return *in_[i].shape_value;
   if (const auto known = ints(i)) {
     Shape result;
-    // A negative element is not a size; it stays unknown here and ints() tells it exactly.
-    for (const std::int64_t element : *known) result.push_back(element >= 0 ? Dim::of(element) : Dim{});
+    // A negative element is not a size.
+    for (const std::int64_t element : *known) {
+      result.push_back(element >= 0 ? Dim::of(element) : Dim::between(element, element));
+    }
     return result;
   }
   const Type& type = in(i);

@@ -130,7 +130,7 @@ void eval_where(EvalCall& call) {
 
 PartialInt partial_choice(std::span<const PartialInt> x) {
   if (x[0].value) return *x[0].value != 0 ? x[1] : x[2];
-  return surely_equal(x[1], x[2]) ? x[1] : PartialInt{};
+  return either(x[1], x[2]);
 }
 
 void infer_where(InferCall& call) {
@@ -284,7 +284,6 @@ const OpDef kOps[] = {
      .attrs = "min: float; max: float; consumed_inputs: ints",
      .tf = "ClipByValue",
      .freedom = "a bound omitted in opset 11 or later lets infinities pass; NaN stays NaN",
-     .exact = true,
      .infer = infer_same_shape,
      .eval = eval_clip,
      .range = range_clip,

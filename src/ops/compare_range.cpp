@@ -148,9 +148,12 @@ Limits limits_of(const RangeCall& call) {
   return limits;
 }
 
-Range clipped(const Range& x, const Limits& limits) {
+// A limit that is not given is the largest number in most libraries, and nothing in ONNX: an infinity may stay or not.
+Range clipped(DType dtype, const Range& x, const Limits& limits) {
   if (x.is_empty()) return x;
   Range range = x;
+  if (is_float(dtype) && !limits.high && (x.pinf || x.nan)) range = join(range, point(max_finite(dtype)));
+  if (is_float(dtype) && !limits.low && (x.ninf || x.nan)) range = join(range, point(lowest_finite(dtype)));
   if (limits.low) range = maximum(range, *limits.low);
   if (limits.high) range = minimum(range, *limits.high);
   // Some libraries turn NaN into a limit.
@@ -162,14 +165,16 @@ Range clipped(const Range& x, const Limits& limits) {
 // Nowhere does the limit change anything.
 bool below_all(const AbsTensor& x, const std::optional<Range>& limit) {
   const auto above = [&](const Range& cell) {
-    return !limit || (!cell.nan && !limit->nan && limit->greatest() <= cell.least());
+    if (!limit) return !cell.ninf && !cell.nan;
+    return !cell.nan && !limit->nan && limit->greatest() <= cell.least();
   };
   return std::ranges::all_of(x.cells, above);
 }
 
 bool above_all(const AbsTensor& x, const std::optional<Range>& limit) {
   const auto below = [&](const Range& cell) {
-    return !limit || (!cell.nan && !limit->nan && limit->least() >= cell.greatest());
+    if (!limit) return !cell.pinf && !cell.nan;
+    return !cell.nan && !limit->nan && limit->least() >= cell.greatest();
   };
   return std::ranges::all_of(x.cells, below);
 }
@@ -191,7 +196,7 @@ void range_clip(RangeCall& call) {
   const bool crossed = limits.low && limits.high && !(limits.low->greatest() <= limits.high->least());
   const bool no_high = above_all(x, limits.high) && !crossed;
   if (no_low && no_high) return call.same(0, 0);
-  const auto of_range = [&](const Range& cell) { return clipped(cell, limits); };
+  const auto of_range = [&](const Range& cell) { return clipped(x.dtype, cell, limits); };
   AbsTensor result = map_cells(x, x.dtype, of_range);
   result.facts = mapped_facts(x.facts, Monotone::increasing, of_range);
   Facts order;

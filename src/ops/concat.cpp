@@ -139,26 +139,43 @@ void check_parts(const Call& call, std::size_t count) {
               " outputs");
 }
 
+// Only from opset 18 on may the last parts be smaller, even empty.
+Shape equal_unknown_parts(const Call& call, const Dim& dim) {
+  const auto count = static_cast<std::int64_t>(call.output_count());
+  const bool uneven = call.version() >= 18;
+  const Dim part = Dim::between(!uneven && dim.least_size() >= 1 ? 1 : 0, steps_in(Dim::of(dim.most_size()), count).size);
+  Shape result(call.output_count(), part);
+  if (uneven && dim.least_size() >= 1) result.front().least = 1;
+  return result;
+}
+
 Shape equal_part_sizes(const Call& call, const Dim& dim) {
   if (call.has_attr("num_outputs")) check_parts(call, static_cast<std::size_t>(call.integer("num_outputs")));
   const std::size_t count = call.output_count();
   if (count == 1) return {dim};
-  if (count == 0 || !dim.known()) return unknown_shape(count);
+  if (count == 0) return {};
+  if (!dim.known()) return equal_unknown_parts(call, dim);
   Shape result;
   for (const std::int64_t size : equal_parts(dim.size, count, call.version() >= 18)) result.push_back(Dim::of(size));
   return result;
 }
 
+// A given size, which is not more than there is.
+Dim part_of(Dim size, const Dim& whole) {
+  size.most = std::min(size.most, whole.most_size());
+  return size;
+}
+
 // Sizes of the outputs along the axis.
 Shape part_sizes(const Call& call, const Dim& dim, const std::optional<Entries>& wanted) {
   if (!given(call, "split", 1)) return equal_part_sizes(call, dim);
-  if (!wanted) return unknown_shape(call.output_count());
+  if (!wanted) return Shape(call.output_count(), some_of(dim));
   check_parts(call, wanted->size());
   Shape result;
   Dim total = Dim::of(0);
   for (const Entry& entry : *wanted) {
     if (entry.number && *entry.number < 0) throw Error("negative size in split");
-    result.push_back(entry.dim);
+    result.push_back(entry.number ? entry.dim : part_of(entry.dim, dim));
     total = total.known() && entry.dim.known() ? plus(total, entry.dim) : Dim{};
   }
   if (total.known() && dim.known() && total.size != dim.size) {
@@ -214,10 +231,7 @@ std::vector<std::int64_t> known_part_sizes(RangeCall& call, std::int64_t size) {
 void range_split(RangeCall& call) {
   const AbsTensor& x = call.in(0);
   if (!x.ranked) {
-    for (std::size_t i = 0; i < call.output_count(); ++i) {
-      call.out(i, x.hull());
-      if (call.has_output(i)) call.outs()[i].may_be_empty |= call.output_count() > 1;
-    }
+    for (std::size_t i = 0; i < call.output_count(); ++i) call.out(i, x.hull());
     return;
   }
   const std::size_t axis = normalize_axis(call.integer("axis"), x.rank());
@@ -237,7 +251,6 @@ void range_split(RangeCall& call) {
     const bool equal = !given(call, "split", 1);
     const std::string text = "part" + std::to_string(i) + "/" + std::to_string(call.output_count());
     settle(call, i, selected(x, axis, sizes[i], equal ? select_step(x.rank() - axis, text) : "", call.symbols()));
-    if (call.has_output(i) && sizes[i] < 0) call.outs()[i].may_be_empty = true;
   }
 }
 
@@ -250,8 +263,7 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_concat,
      .eval = eval_concat,
-     .range = range_concat,
-     .collects = true},
+     .range = range_concat},
     {.name = "Split",
      .summary = "parts along an axis, of equal or given sizes",
      .signature = "(input: T, split?: int64 | float) -> (outputs...: T) where T: any",
@@ -260,8 +272,7 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_split,
      .eval = eval_split,
-     .range = range_split,
-     .sized_by = 1},
+     .range = range_split},
 };
 
 }  // namespace

@@ -55,11 +55,21 @@ SumGrid empty_grid(const Contraction& axes) {
 struct Count {
   double least = 1, most = 1;
 
-  void times(std::int64_t size) {
+  // `unknown`: the most there are when the size (-1) is not known.
+  void times(std::int64_t size, double unknown) {
     least *= size >= 0 ? static_cast<double>(size) : 0.0;
-    most = size == 0 ? 0 : std::min(most * (size > 0 ? static_cast<double>(size) : kManyElements), kManyElements);
+    most *= size >= 0 ? static_cast<double>(size) : unknown;
   }
 };
+
+// The most indices of an axis of unknown size.
+double most_along(const AbsTensor& x, int own) {
+  if (own < 0) return 1;
+  return x.ranked && at(own) < x.rank() ? x.size_limits(at(own)).most : kManyElements;
+}
+double most_along(const AbsTensor& left, const AbsTensor& right, const ContractedAxis& axis) {
+  return std::max(most_along(left, axis.left), most_along(right, axis.right));
+}
 
 // ---- two abstract operands -----------------------------------------------------
 
@@ -67,10 +77,12 @@ struct Count {
 struct AxisBlocks {
   std::vector<std::size_t> left = {}, right = {};  // offsets per block
   std::vector<std::int64_t> lengths = {};          // -1: unknown
+  double most = kManyElements;                     // length, when unknown
 };
 
 AxisBlocks blocks_of(const AbsTensor& left, const AbsTensor& right, const ContractedAxis& axis, const Cuts& cuts) {
   AxisBlocks blocks;
+  blocks.most = most_along(left, right, axis);
   const auto offset = [&](const AbsTensor& x, int own, std::int64_t position) -> std::size_t {
     if (own < 0 || x.blocks(at(own)) == 1) return 0;
     return block_holding(x.cuts[at(own)], x.sizes[at(own)] == axis.size ? position : 0) * cell_steps(x)[at(own)];
@@ -100,7 +112,7 @@ std::vector<Combination> combinations(std::span<const AxisBlocks> axes) {
         Combination one = so_far;
         one.left += axis.left[block];
         one.right += axis.right[block];
-        one.count.times(axis.lengths[block]);
+        one.count.times(axis.lengths[block], axis.most);
         next.push_back(one);
       }
     }
@@ -209,7 +221,7 @@ class KnownContraction {
       if (sides_.weight_axis(axis) >= 0) kinds[at(sides_.weight_axis(axis))].summed = true;
       if (!sides_.varies(axis)) {
         // x alone extends along it: every product occurs so many times.
-        if (sides_.x_axis(axis) >= 0) repeats_.times(axis.size);
+        if (sides_.x_axis(axis) >= 0) repeats_.times(axis.size, most_along(*sides_.x, sides_.x_axis(axis)));
         continue;
       }
       ++summed_axes;
@@ -437,7 +449,9 @@ Contracted contract(const RangeCall& call, const ContractOperand& left, const Co
                     const Contraction& axes, std::span<const double> addend) {
   Contracted result;
   Count terms;
-  for (const ContractedAxis& axis : axes.summed) terms.times(axis.size);
+  for (const ContractedAxis& axis : axes.summed) {
+    terms.times(axis.size, most_along(*left.range, *right.range, axis));
+  }
   const bool by_left = right.weights == nullptr && left.weights != nullptr;
   const ContractOperand& other = by_left ? right : left;
   const bool known = right.weights != nullptr || by_left;

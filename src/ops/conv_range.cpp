@@ -13,12 +13,6 @@ namespace finity {
 
 namespace {
 
-double product_of(std::span<const std::int64_t> sizes) {
-  double product = 1;
-  for (const std::int64_t size : sizes) product *= size >= 0 ? static_cast<double>(size) : kManyElements;
-  return std::min(product, kManyElements);
-}
-
 bool is_same(const std::string& auto_pad) { return auto_pad.starts_with("SAME"); }
 
 // A window of one element never reaches out of the input.
@@ -43,7 +37,7 @@ class ConvSums {
     grid_.cuts.resize(grid_.sizes.size());
     if (!x.cuts.empty() && x.sizes[0] == grid_.sizes[0]) grid_.cuts[0] = x.cuts[0];
     rows_ = grid_.cuts[0].size() + 1;
-    grid_.terms = product_of(std::span(w.range->sizes).subspan(1)) + 1;
+    grid_.terms = w.range->most_count(~std::uint32_t{1}) + 1;
   }
 
   SumGrid by_weights(std::span<const double> addend) {
@@ -65,7 +59,7 @@ class ConvSums {
   SumGrid by_ranges() {
     const AbsTensor& w = *w_.range;
     if (!w.cuts.empty() && w.sizes[0] == grid_.sizes[1]) grid_.cuts[1] = w.cuts[0];
-    const double most = grid_.terms - 1, least = spec_.padded || most >= kManyElements ? 0 : most;
+    const double most = grid_.terms - 1, least = spec_.padded ? 0 : w.least_count(~std::uint32_t{1});
     for (std::size_t row = 0; row < rows_; ++row) {
       for (std::size_t block = 0; block <= grid_.cuts[1].size(); ++block) {
         const Extent channels[] = {{grid_.block_start(1, block), grid_.block_end(1, block)}};
@@ -149,7 +143,7 @@ Contracted conv_sums(const RangeCall& call, const AbsTensor& x, const ContractOp
   const bool shaped = x.ranked && weights.ranked && result.ranked && x.rank() >= 2 && weights.rank() == x.rank() &&
                       result.shape.size() == x.rank();
   if (!shaped) {
-    const double most = weights.ranked ? product_of(std::span(weights.sizes).subspan(1)) : kManyElements;
+    const double most = weights.most_count(~std::uint32_t{1});
     const Range seen = spec.padded ? join(x.hull(), point(0)) : x.hull();
     return {smashed_products(uniform(x.dtype, {}, seen), weights, 0, most), false};
   }
@@ -251,7 +245,7 @@ double most_meeting(std::span<const std::int64_t> kernel, std::span<const std::i
     if (kernel[i] < 0) return kManyElements;
     most *= std::ceil(static_cast<double>(kernel[i]) / static_cast<double>(period(strides[i], dilations[i])));
   }
-  return std::min(most, kManyElements);
+  return most;
 }
 
 std::vector<std::int64_t> steps_of(const RangeCall& call, std::string_view name, std::size_t rank) {
@@ -347,7 +341,7 @@ SumGrid transpose_by_ranges(const RangeCall& call, std::int64_t groups) {
     const std::size_t rank = w.rank() - 2;
     most =
         most_meeting(std::span(w.sizes).subspan(2), steps_of(call, "strides", rank), steps_of(call, "dilations", rank));
-    most = std::min(most * static_cast<double>(w.sizes[0]) / static_cast<double>(groups), kManyElements);
+    most = most * static_cast<double>(w.sizes[0]) / static_cast<double>(groups);
   }
   return smashed_products(uniform(call.in_dtype(0), {}, join(call.hull(0), point(0))), w, 0, most);
 }

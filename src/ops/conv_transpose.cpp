@@ -91,7 +91,9 @@ PlacedAxis place_transposed(const Window& window, const OutputSpec& spec, std::s
 Dim transposed_dim(const Window& window, const OutputSpec& spec, std::size_t i, const Dim& size) {
   if (!spec.shape.empty()) return Dim::of(spec.shape[i]);
   if (is_same(window.auto_pad) && window.axes[i].stride == 1) return size;
-  if (!size.known() || (window.axes[i].kernel < 0 && !is_same(window.auto_pad))) return {};
+  const std::int64_t least = std::min<std::int64_t>(size.least_size(), 1);
+  if (window.axes[i].kernel < 0 && !is_same(window.auto_pad)) return Dim::between(least, Dim::kNoMost);
+  if (!size.known()) return Dim::between(least, place_transposed(window, spec, i, size.most_size()).input);
   return Dim::of(place_transposed(window, spec, i, size.size).input);
 }
 

@@ -140,7 +140,6 @@ void range_non_max_suppression(RangeCall& call) {
   }
   if (ranked) result.cuts = {{}, {1, 2}};
   else result.cells = {join(join(result.cells[0], result.cells[1]), result.cells[2])};
-  result.may_be_empty = true;  // no box may be good enough
   call.out(0, std::move(result));
 }
 

@@ -128,10 +128,9 @@ DotSum weighted_mean(const Range& total, const Range& values) {
 
 double dot_error(DType accumulator, double terms) {
   const double u = unit_roundoff(accumulator);
-  const double n = terms >= kManyElements ? kLongestUnknownSum : terms;
-  const double linear = n * u;
+  const double linear = terms * u;
   if (linear <= 1) return linear;
-  const double levels = std::ceil(std::log2(n) / -std::log2(u));
+  const double levels = std::ceil(std::log2(terms) / -std::log2(u));
   return std::min(linear, std::exp2(levels) * (1 + u) - 1);
 }
 
@@ -140,16 +139,15 @@ namespace {
 // Absolute errors of products that underflow, or are flushed.
 double underflow_error(const RangeCall& call, DType accumulator, const DotSum& sum, double terms) {
   if (sum.magnitude == 0 && !call.settings().flush_subnormals) return 0;
-  const double n = std::min(terms, kLongestUnknownSum);
-  if (!call.settings().flush_subnormals) return n * min_subnormal(accumulator);
+  if (!call.settings().flush_subnormals) return terms * min_subnormal(accumulator);
   const double smallest_normal = std::ldexp(1.0, float_format(accumulator).min_exponent);
-  return (sum.factors + 2 * n) * smallest_normal;
+  return (sum.factors + 2 * terms) * smallest_normal;
 }
 
 // With the error of these bounds' own arithmetic. One product is rounded correctly, which rounding its bounds covers.
 double relative_error(DType accumulator, double terms) {
   if (terms <= 1) return 16 * kOwnRoundoff;
-  return dot_error(accumulator, terms) + (std::min(terms, kLongestUnknownSum) + 16) * kOwnRoundoff;
+  return dot_error(accumulator, terms) + (terms + 16) * kOwnRoundoff;
 }
 
 }  // namespace

@@ -289,6 +289,16 @@ std::int64_t label_size(const RangeCall& call, const Equation& equation, Label l
   return size;
 }
 
+double most_along(const RangeCall& call, const Equation& equation, Label label) {
+  double most = 1;
+  for (std::size_t i = 0; i < equation.inputs.size(); ++i) {
+    for (std::size_t axis = 0; axis < equation.inputs[i].size(); ++axis) {
+      if (equation.inputs[i][axis] == label) most = std::max(most, call.in(i).size_limits(axis).most);
+    }
+  }
+  return most;
+}
+
 bool repeats_label(const Term& term) {
   return std::ranges::any_of(term, [&](Label label) { return std::ranges::count(term, label) > 1; });
 }
@@ -355,11 +365,10 @@ void range_einsum(RangeCall& call) {
       if (std::ranges::find(equation.output, label) != equation.output.end()) continue;
       const std::int64_t size = label_size(call, equation, label);
       least *= size >= 0 ? static_cast<double>(size) : 0;
-      most *= size >= 0 ? static_cast<double>(size) : kManyElements;
+      most *= size >= 0 ? static_cast<double>(size) : most_along(call, equation, label);
     }
     if (ranks.size() == 1 && least == 1 && most == 1) return call.out(0, call.hull(0));
   }
-  most = std::min(most, kManyElements);
   const double terms = most + static_cast<double>(call.input_count());
   call.out(0, rounded(call, call.out_dtype(0), many_products(call, least, most), terms));
 }

@@ -118,7 +118,7 @@ bool keeps_condition(const Call& call, const Body& body) {
 
 // What is known of the number of iterations.
 struct TripCount {
-  Dim exact;                   // perhaps a symbol
+  Dim exact;                   // perhaps a symbol, or bounds
   bool at_least_once = false;  // for certain
   bool never = false;          // for certain
 };
@@ -134,11 +134,13 @@ TripCount trip_count(const InferCall& call, const Body& body) {
     } else if (const auto elements = call.shape_value(0)) {
       if (elements->size() == 1) limit = elements->front();
     }
+    limit.least = std::max<std::int64_t>(limit.least, 0);
     if (limit.size == 0) return {.exact = limit, .at_least_once = false, .never = true};
   }
   TripCount result;
-  result.at_least_once = start.has_value() && (!call.has_input(0) || limit.size > 0);
+  result.at_least_once = start.has_value() && (!call.has_input(0) || limit.least_size() > 0);
   if (start.has_value() && (!counts || keeps_condition(call, body))) result.exact = limit;
+  else result.exact = Dim::between(result.at_least_once ? 1 : 0, call.has_input(0) ? limit.most : Dim::kNoMost);
   return result;
 }
 

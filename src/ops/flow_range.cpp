@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "base/error.h"
-#include "ops/movement_rules.h"
 #include "ops/range_rules.h"
 #include "tensor/convert.h"
 
@@ -46,7 +45,6 @@ AbsTensor joined(const AbsTensor& a, const AbsTensor& b, std::size_t max_cells) 
   AbsTensor result;
   result.dtype = a.dtype;
   result.cells = {either(a.hull(), b.hull())};
-  result.may_be_empty = a.may_be_empty || b.may_be_empty;
   return result;
 }
 
@@ -55,13 +53,12 @@ AbsTensor summary(const AbsTensor& x) {
   AbsTensor result;
   result.dtype = x.dtype;
   result.cells = {x.hull()};
-  result.may_be_empty = x.may_be_empty;
   return result;
 }
 
 bool inside(const States& a, const States& b) {
   for (std::size_t i = 0; i < a.size(); ++i) {
-    if (!is_subset(a[i].hull(), b[i].hull()) || (a[i].may_be_empty && !b[i].may_be_empty)) return false;
+    if (!is_subset(a[i].hull(), b[i].hull())) return false;
   }
   return true;
 }
@@ -124,7 +121,6 @@ States iterate(RangeCall& call, const LoopShape& shape, const States& initial, c
     if (inside(next, state)) break;
     for (std::size_t i = 0; i < state.size(); ++i) {
       const Range grown = either(state[i].hull(), next[i].hull());
-      state[i].may_be_empty |= next[i].may_be_empty;
       state[i].cells = {step < kJoins ? grown : widen(state[i].hull(), grown, state[i].dtype)};
       // Past the last threshold nothing is left but everything.
       if (step + 1 == kJoins + kMaxWidenings) state[i].cells = {top(state[i].dtype)};
@@ -181,12 +177,6 @@ LoopResult run_loop(RangeCall& call, const LoopShape& shape, const States& initi
   return to_fixpoint(call, shape, initial, arguments, affordable);
 }
 
-AbsTensor as_output(const RangeCall& call, std::size_t i, const Range& range, bool may_be_empty) {
-  AbsTensor result = uniform(call.out_type(i), range);
-  result.may_be_empty = may_be_empty && !call.out_type(i).dims().has_value();
-  return result;
-}
-
 }  // namespace
 
 void range_if(RangeCall& call) {
@@ -221,8 +211,6 @@ void range_loop(RangeCall& call) {
   }
   shape.conditional = true;
   const bool maybe_never = (call.has_input(1) && !(call.hull(1).lo >= 1)) || (call.has_input(0) && shape.least < 1);
-  const bool starts = !call.has_input(1) || call.hull(1).lo >= 1;
-  const bool never = !starts || (call.has_input(0) && may_be_no_size(call.hull(0)));
   States initial;
   for (std::size_t i = 0; i < shape.states; ++i) initial.push_back(summary(call.in(2 + i)));
   const Arguments arguments = [&](const States& state, const Range& iteration) {
@@ -240,11 +228,9 @@ void range_loop(RangeCall& call) {
   for (std::size_t i = 0; i < call.output_count(); ++i) {
     if (i < shape.states) {
       const AbsTensor after = maybe_never ? joined(initial[i], result.state[i], 1) : result.state[i];
-      call.out(i, as_output(call, i, after.hull(), after.may_be_empty));
+      call.out(i, uniform(call.out_type(i), after.hull()));
     } else if (i + 1 < outputs.size()) {
-      // What no iteration gave is empty.
-      const bool may_be_empty = never || (result.ran && result.outputs[1 + i].may_be_empty);
-      call.out(i, as_output(call, i, result.ran ? result.outputs[1 + i].hull() : Range{}, may_be_empty));
+      call.out(i, uniform(call.out_type(i), result.ran ? result.outputs[1 + i].hull() : Range{}));
     }
   }
 }
@@ -279,16 +265,12 @@ void range_scan(RangeCall& call) {
   for (std::size_t i = 0; i < call.output_count(); ++i) {
     const bool state = i < shape.states;
     Range range;
-    bool may_be_empty = state ? result.state[i].may_be_empty || initial[i].may_be_empty : call.in(scan_at).may_be_empty;
     if (state) range = result.state[i].hull();
-    else if (result.ran && i < result.outputs.size()) {
-      range = result.outputs[i].hull();
-      may_be_empty |= result.outputs[i].may_be_empty;
-    }
+    else if (result.ran && i < result.outputs.size()) range = result.outputs[i].hull();
     if (state && shape.least < 1) range = either(initial[i].hull(), range);
     // Opset 8 pads entries shorter than the longest with zeros.
     if (!state && first == 1) range = either(range, point(0));
-    call.out(i, as_output(call, i, range, may_be_empty));
+    call.out(i, uniform(call.out_type(i), range));
   }
 }
 
@@ -297,9 +279,7 @@ void range_sequence_map(RangeCall& call) {
   for (std::size_t i = 0; i < call.input_count(); ++i) arguments.push_back(summary(call.in(i)));
   const States results = call.run_body(call.body("body"), arguments);
   for (std::size_t i = 0; i < call.output_count() && i < results.size(); ++i) {
-    AbsTensor items = uniform(call.out_type(i), results[i].hull());
-    items.may_be_empty = results[i].may_be_empty;
-    call.out(i, std::move(items));
+    call.out(i, uniform(call.out_type(i), results[i].hull()));
   }
 }
 

@@ -326,8 +326,7 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_one_hot,
      .eval = eval_one_hot,
-     .range = range_one_hot,
-     .sized_by = 1},
+     .range = range_one_hot},
 };
 
 }  // namespace

@@ -35,17 +35,20 @@ struct Quotient {
       return true;
     });
   }
-  // Unknown when it does not follow; throws Error when it is not whole.
+  // Bounds when it does not follow; throws Error when it is not whole.
   Dim value() {
     cancel();
+    const Type over = Type::tensor(DType::undefined, above), under = Type::tensor(DType::undefined, below);
+    const std::int64_t rows = std::max<std::int64_t>(under.elements().least_size(), 1);
+    const Dim bounds = Dim::between(0, over.elements().most_size() / rows);
     Shape symbols;
     std::ranges::copy_if(above, std::back_inserter(symbols), [](const Dim& dim) { return !dim.known(); });
     std::erase_if(above, [](const Dim& dim) { return !dim.known(); });
     const std::int64_t numerator = product(above).size;
     const Dim denominator = product(below);
-    if (!denominator.known()) return {};
+    if (!denominator.known()) return bounds;
     if (denominator.size == 0 || numerator % denominator.size != 0) {
-      if (!symbols.empty()) return {};
+      if (!symbols.empty()) return bounds;
       throw Error("cannot reshape " + std::to_string(numerator) + " elements into rows of " +
                   std::to_string(denominator.size));
     }
@@ -56,28 +59,38 @@ struct Quotient {
 
 class ReshapeRule {
  public:
-  ReshapeRule(const Shape* in, bool keep_zero) : in_(in), keep_zero_(keep_zero) {
-    if (in != nullptr) rest_.above = *in;
+  ReshapeRule(const Type& in, bool keep_zero)
+      : in_(in.ranked ? &in.shape : nullptr), count_(in.elements()), keep_zero_(keep_zero) {
+    if (in_ != nullptr) rest_.above = *in_;
   }
 
   Shape resolve(const Entries& wanted) {
     for (const Entry& entry : wanted) add(entry);
     if (inferred_ > 1) throw Error("more than one -1 in the new shape");
-    if (in_ == nullptr || holes_.size() > 1) return result_;
-    remove_copied();
-    if (holes_.size() == 1) {
+    if (in_ != nullptr && holes_.size() <= 1) {
+      remove_copied();
       // Whether it is -1 or a number not known here, it is what the other sizes leave over.
-      result_[holes_[0]] = rest_.value();
-    } else {
-      check_count();
+      if (holes_.size() == 1) result_[holes_[0]] = rest_.value();
+      else check_count();
     }
+    bound_by_count();
     return result_;
   }
 
  private:
+  // No size is larger than the number of elements, nor 0 where there are some.
+  void bound_by_count() {
+    for (Dim& dim : result_) {
+      if (dim.known()) continue;
+      if (dim.most_size() > count_.most_size() || dim.most == Dim::kNoMost) dim.most = count_.most_size();
+      if (count_.least_size() >= 1) dim.least = std::max<std::int64_t>(dim.least, 1);
+    }
+  }
   void add(const Entry& entry) {
     const std::size_t axis = result_.size();
-    result_.push_back(entry.dim);
+    // 0 and -1 have a meaning of their own.
+    const bool size = entry.number || entry.dim.symbol.valid() || entry.dim.lowest() >= 1;
+    result_.push_back(size ? entry.dim : Dim{});
     if (entry.number == -1) {
       ++inferred_;
       holes_.push_back(axis);
@@ -115,6 +128,7 @@ class ReshapeRule {
   }
 
   const Shape* in_;
+  Dim count_;
   bool keep_zero_;
   Shape result_;
   Quotient rest_;
@@ -131,17 +145,19 @@ bool keep_zero(const Call& call) { return call.integer("allowzero") != 0; }
 void infer_reshape(InferCall& call) {
   require_shape(call);
   const auto wanted = entries(call, "shape", 1);
-  if (!wanted) return;
-  const Shape* in = call.ranked(0) ? &call.shape(0) : nullptr;
-  Shape result = ReshapeRule(in, keep_zero(call)).resolve(*wanted);
+  if (!wanted) {
+    call.out(0).count = call.in(0).elements();
+    return;
+  }
+  Shape result = ReshapeRule(call.in(0), keep_zero(call)).resolve(*wanted);
   call.set_shape(0, std::move(result));
   keep_shape_value(call);
 }
 
 void eval_reshape(EvalCall& call) {
   require_shape(call);
-  const Shape in = shape_of(call.in(0));
-  const Shape shape = ReshapeRule(&in, keep_zero(call)).resolve(entries_of(numbers(call, "shape", 1)));
+  const Type in = Type::tensor_of(call.in(0).dtype(), call.in(0).dims());
+  const Shape shape = ReshapeRule(in, keep_zero(call)).resolve(entries_of(numbers(call, "shape", 1)));
   call.out(0, call.in(0).reshaped(sizes_of(shape)));
 }
 
@@ -480,8 +496,7 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_expand,
      .eval = eval_expand,
-     .range = range_expand,
-     .sized_by = 1},
+     .range = range_expand},
     {.name = "Tile",
      .summary = "repeated along each axis",
      .signature = "(input: T, repeats: int64 | float, axis?: int64 | float) -> (output: T) where T: any",
@@ -489,8 +504,7 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_tile,
      .eval = eval_tile,
-     .range = range_tile,
-     .sized_by = 1},
+     .range = range_tile},
 };
 
 }  // namespace

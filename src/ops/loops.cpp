@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "ops/pieces.h"
 #include "ops/rules.h"
+#include "ops/shape_values.h"
 
 namespace finity {
 
@@ -31,6 +32,7 @@ Type without_shape(const Type& type) {
   Type result = type;
   result.ranked = false;
   result.shape.clear();
+  result.count = {};
   if (type.element) result.element = std::make_shared<const Type>(without_shape(*type.element));
   return result;
 }
@@ -49,15 +51,34 @@ std::vector<Type> body_inputs(const LoopTypes& types) {
   return inputs;
 }
 
+// A bound that moves from one iteration to the next is no bound.
+Dim widened(const Dim& before, const Dim& next) {
+  Dim result = either(before, next);
+  if (before.known() || result.known()) return result;
+  if (before.most == Dim::kNoMost || result.most > before.most_size()) result.most = Dim::kNoMost;
+  if (result.least < before.least_size()) result.least = Dim::kNoLeast;
+  return result;
+}
+
+Type widened(const Type& before, const Type& next) {
+  Type result = join(before, next);
+  result.count = widened(before.count, result.count);
+  for (std::size_t i = 0; before.ranked && i < result.shape.size(); ++i) {
+    result.shape[i] = widened(before.shape[i], next.shape[i]);
+  }
+  if (result.element) result.element = std::make_shared<const Type>(widened(*before.element, *next.element));
+  return result;
+}
+
 // Whether the state's types hold for the next iteration too; else makes them wider.
 bool absorb(LoopTypes& types, const std::vector<Type>& outputs, int pass) {
-  constexpr int kJoins = 2;  // how often exact joining is tried before shapes, and then everything, are dropped
+  constexpr int kJoins = 4;  // how often exact joining is tried before shapes, and then everything, are dropped
   bool stable = true;
   for (std::size_t i = 0; i < types.state.size(); ++i) {
     const Type& next = outputs[types.first_output + i];
     check_dtype_kept(types.state[i], next, i);
-    Type wider = join(types.state[i], next);
-    if (wider == types.state[i]) continue;
+    Type wider = widened(types.state[i], next);
+    if (identical(wider, types.state[i])) continue;
     stable = false;
     types.state[i] = std::move(wider);
   }
@@ -78,7 +99,11 @@ std::vector<Type> infer_every_iteration(InferCall& call, BodyId body, LoopTypes 
 
 Type collected_type(const Type& element, const Dim& length, std::int64_t axis) {
   if (element.kind != Type::Kind::tensor) return {};
-  if (!element.ranked) return Type::tensor(element.dtype);
+  if (!element.ranked) {
+    Type result = Type::tensor(element.dtype);
+    result.count = times(element.count, length);
+    return result;
+  }
   Shape shape = element.shape;
   const std::size_t at = normalize_axis(axis, shape.size(), true);
   shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(at), length);

@@ -127,7 +127,7 @@ struct LossTerms {
   Range weights = {};                      // of labels that count
   bool may_ignore = false;                 // labels may count for nothing
   double least_weight = 1;                 // of those that are not zero
-  double least = 1, most = kManyElements;  // labels
+  double least = 0, most = kManyElements;  // labels
 };
 
 // Smallest weight above zero, where weights are not negative.
@@ -151,11 +151,8 @@ LossTerms loss_terms(RangeCall& call, const AbsTensor& log_probs) {
   }
   const AbsTensor& labels = call.in(1);
   constexpr std::uint32_t kAll = ~std::uint32_t{0};
-  if (labels.ranked && labels.most_count(kAll) < kManyElements) {
-    terms.least = terms.most = labels.most_count(kAll);
-  } else if (labels.may_be_empty || call.in(0).may_be_empty) {
-    terms.least = 0;  // data decide how many are left
-  }
+  terms.least = labels.least_count(kAll);
+  terms.most = labels.most_count(kAll);
   return terms;
 }
 

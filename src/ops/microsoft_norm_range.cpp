@@ -160,7 +160,7 @@ AbsTensor image_group_norm(RangeCall& call, const AbsTensor& x, DType dtype) {
   if (x.ranked && x.rank() == 4) {
     const std::uint32_t image = 0b1110;
     least = std::max(1.0, x.least_count(image) / static_cast<double>(groups));
-    if (x.most_count(image) < kManyElements) most = std::max(1.0, x.most_count(image) / static_cast<double>(groups));
+    most = std::max(1.0, x.most_count(image) / static_cast<double>(groups));
   }
   const Range z = norm.normalized(group_of(x.hull(), least, most), dtype)[0];
   norm.report(call, 0);

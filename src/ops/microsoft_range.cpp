@@ -54,7 +54,7 @@ void range_microsoft_range(RangeCall& call) {
 
 void range_microsoft_unique(RangeCall& call) {
   const AbsTensor& x = call.in(0);
-  const double most = std::min(x.ranked ? x.most_count(~0U) : kManyElements, max_finite(DType::int64));
+  const double most = std::min(x.most_count(~0U), max_finite(DType::int64));
   call.out(0, x.hull());
   call.out(1, Range{.lo = 0, .hi = std::max(most - 1, 0.0), .integer = true});
   call.out(2, Range{.lo = 1, .hi = std::max(most, 1.0), .integer = true});
@@ -76,7 +76,7 @@ void range_reduce_sum_integer(RangeCall& call) {
     for (const std::size_t axis : normalize_axes(given, x.rank())) mask |= 1U << axis;
     if (given.empty()) mask = x.rank() >= 32 ? ~0U : (1U << x.rank()) - 1;
   }
-  const double least = x.ranked ? x.least_count(mask) : 0, most = x.ranked ? x.most_count(mask) : kManyElements;
+  const double least = x.ranked ? x.least_count(mask) : 0, most = x.most_count(mask);
   DotSum total;
   add_products(total, x.hull(), point(1), least, most);
   call.out(0, rounded(call, call.out_dtype(0), total, most));

@@ -54,35 +54,14 @@ bool settle_unmoved(RangeCall& call) {
 
 Range whole_numbers(double lo, double hi) { return {.lo = lo, .hi = hi, .integer = true}; }
 
-Range positions_below(std::int64_t size) {
-  if (size == 0) return {};
-  return whole_numbers(0, (size < 0 ? kManyElements : static_cast<double>(size)) - 1);
-}
+Range positions_below(double most) { return most < 1 ? Range{} : whole_numbers(0, most - 1); }
 
-Range size_range(const Dim& dim, bool may_be_zero) {
+Range positions_along(const AbsTensor& x, std::size_t axis) { return positions_below(x.size_limits(axis).most); }
+
+Range size_range(const Dim& dim) {
   if (dim.known()) return point(static_cast<double>(dim.size));
-  // That there is an element must be declared. kManyElements itself marks a size that is not computed: may_be_no_size.
-  return whole_numbers(0, may_be_zero ? kManyElements - 1 : kManyElements);
-}
-
-bool may_be_no_size(const Range& size) {
-  const bool plain = size.lo == 0 && size.hi >= kManyElements;
-  return !(size.lo > 0) && !plain && !size.is_empty();
-}
-
-bool may_be_no_size(const AbsTensor& sizes) {
-  return !sizes.exact && std::ranges::any_of(sizes.cells, [](const Range& size) { return may_be_no_size(size); });
-}
-
-bool may_slice_nothing(const RangeCall& call, const std::optional<std::vector<std::int64_t>>& starts) {
-  const bool from_zero = starts && std::ranges::all_of(*starts, [](std::int64_t start) { return start == 0; });
-  const bool known_end = call.has_range(2) && call.in(2).exact != nullptr;
-  return !from_zero || known_end || !call.has_range(2) || may_be_no_size(call.in(2));
-}
-
-bool may_slice_nothing(std::int64_t start, std::int64_t end, std::int64_t step) {
-  if (step < 0) return !(start == -1 && end < -kManyElements);
-  return start > 0 || end < 0 || (start < 0 && end < kManyElements);
+  // That there is an element must be declared where the number itself is used.
+  return whole_numbers(0, static_cast<double>(dim.most_size()));
 }
 
 std::int64_t size_along(const AbsTensor& x, std::size_t axis) {

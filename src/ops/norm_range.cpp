@@ -171,7 +171,7 @@ void range_group_norm(RangeCall& call) {
   if (x.ranked && x.rank() >= 2) {
     const std::uint32_t inner = ~std::uint32_t{1};  // all axes but the batch
     least = std::max(1.0, x.least_count(inner) / static_cast<double>(groups));
-    if (x.most_count(inner) < kManyElements) most = x.most_count(inner) / static_cast<double>(groups);
+    most = std::max(1.0, x.most_count(inner) / static_cast<double>(groups));
   }
   const Range z = norm.normalized(group_of(x.hull(), least, std::max(most, 1.0)), x.dtype)[0];
   norm.report(call, 0);

@@ -47,8 +47,6 @@ struct OpDef {
   std::string_view overflow = {};  // rule when the result may be infinite and no operand is (else FN203)
   std::string_view invalid = {};   // rule when the result may be NaN and no operand is (else FN302)
   bool shape_only = false;         // looks at the shape of its operand, not at its elements
-  bool collects = false;           // the result has the elements of every operand
-  int sized_by = -1;               // the operand whose elements are sizes of the results, which may be 0
   bool elementwise = false;        // element i of the result depends on elements i of the operands only
   Relation relation = Relation::none;
 };

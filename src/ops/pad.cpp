@@ -33,7 +33,11 @@ void require_pads(const Call& call) {
 
 Dim padded(const Dim& dim, const Margin& margin) {
   if (margin.before == 0 && margin.after == 0) return dim;
-  if (!dim.known()) return {};
+  if (!dim.known()) {
+    const std::int64_t added = saturated_sum(margin.before, margin.after);
+    return Dim::between(std::max<std::int64_t>(saturated_sum(dim.least_size(), added), 0),
+                        std::max<std::int64_t>(saturated_sum(dim.most_size(), added), 0));
+  }
   constexpr std::int64_t kLimit = std::int64_t{1} << 60;
   const auto excessive = [](std::int64_t x) { return x > kLimit || x < -kLimit; };
   if (excessive(margin.before) || excessive(margin.after) || excessive(dim.size)) throw Error("pads are too large");
@@ -175,24 +179,16 @@ void range_pad(RangeCall& call) {
   const auto pads = known_numbers(call, pads_attr(call), 1);
   const auto axes_given = known_numbers(call, {}, 3);
   if (!x.ranked || !pads || !axes_given) {
-    call.out(0, mode == "constant" ? join(x.hull(), fill) : x.hull());
-    const bool cuts =
-        pads ? std::ranges::any_of(*pads, [](std::int64_t pad) { return pad < 0; }) : call.hull(1).may_be_negative();
-    if (call.has_output(0)) call.outs()[0].may_be_empty |= cuts;
-    return;
+    return call.out(0, mode == "constant" ? join(x.hull(), fill) : x.hull());
   }
   const std::size_t count = padded_axes(call, pads->size(), x.rank());
   const auto axes = axes_or_first(*axes_given, call.has_input(3), count, x.rank());
   if (std::ranges::all_of(*pads, [](std::int64_t pad) { return pad == 0; })) return call.same(0, 0);
   AbsTensor result = x;
-  bool may_be_empty = false;
   for (std::size_t i = 0; i < count; ++i) {
-    const Margin margin{(*pads)[i], (*pads)[count + i]};
-    may_be_empty |= x.sizes[axes[i]] < 0 && margin.before + margin.after < 0;
-    result = padded_along(call, result, axes[i], margin, mode, fill);
+    result = padded_along(call, result, axes[i], {(*pads)[i], (*pads)[count + i]}, mode, fill);
   }
   settle(call, 0, std::move(result));
-  if (call.has_output(0)) call.outs()[0].may_be_empty |= may_be_empty;
 }
 
 // ---- CenterCropPad ---------------------------------------------------------
@@ -274,8 +270,7 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_center_crop_pad,
      .eval = eval_center_crop_pad,
-     .range = range_center_crop_pad,
-     .sized_by = 1},
+     .range = range_center_crop_pad},
 };
 
 }  // namespace

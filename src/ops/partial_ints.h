@@ -15,17 +15,37 @@ namespace finity {
 struct PartialInt {
   std::optional<std::int64_t> value = {};
   SymbolId symbol = {};
+  // The value itself, or what is known of it.
+  std::int64_t least = Dim::kNoLeast;
+  std::int64_t most = Dim::kNoMost;
 
-  static PartialInt of(std::int64_t value) { return {.value = value, .symbol = {}}; }
+  static PartialInt of(std::int64_t value) { return {.value = value, .symbol = {}, .least = value, .most = value}; }
   static PartialInt of(const Dim& dim) {
-    return dim.known() ? of(dim.size) : PartialInt{.value = {}, .symbol = dim.symbol};
+    if (dim.known()) return of(dim.size);
+    return {.value = {}, .symbol = dim.symbol, .least = dim.lowest(), .most = dim.highest()};
+  }
+  static PartialInt between(std::int64_t least, std::int64_t most) {
+    return least == most ? of(least) : PartialInt{.value = {}, .symbol = {}, .least = least, .most = most};
+  }
+  // A negative value is no size; it stays unknown there.
+  Dim as_dim() const {
+    if (value) return *value >= 0 ? Dim::of(*value) : Dim::between(*value, *value);
+    return {.size = -1, .symbol = symbol, .least = least, .most = most};
   }
   bool is(std::int64_t wanted) const { return value && *value == wanted; }
   // Certainly below zero or certainly not; neither when unknown.
-  bool negative() const { return value && *value < 0; }
-  bool non_negative() const { return value ? *value >= 0 : symbol.valid(); }
-  bool known() const { return value.has_value() || symbol.valid(); }
+  bool negative() const { return most < 0; }
+  bool non_negative() const { return least >= 0; }
+  bool bounded() const { return least != Dim::kNoLeast || most != Dim::kNoMost; }
 };
+// Of every pair; exact where both are, and bounds else.
+PartialInt sum(const PartialInt& a, const PartialInt& b);
+PartialInt difference(const PartialInt& a, const PartialInt& b);
+PartialInt product(const PartialInt& a, const PartialInt& b);
+PartialInt quotient(const PartialInt& a, const PartialInt& b);  // towards zero
+PartialInt larger(const PartialInt& a, const PartialInt& b);
+PartialInt smaller(const PartialInt& a, const PartialInt& b);
+PartialInt either(const PartialInt& a, const PartialInt& b);
 // The same for certain.
 inline bool surely_equal(const PartialInt& a, const PartialInt& b) {
   if (a.value && b.value) return *a.value == *b.value;

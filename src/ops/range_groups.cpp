@@ -14,7 +14,7 @@ double Group::least_count() const {
 double Group::most_count() const {
   double count = 0;
   for (const Part& part : parts) count += part.count;
-  return std::min(count * most, kManyElements);
+  return count * most;
 }
 
 Range Group::hull() const {
@@ -31,6 +31,10 @@ Group group_of(const Range& each, double least, double most) {
   group.least = least;
   group.most = most;
   return group;
+}
+
+Group some_elements(const AbsTensor& x) {
+  return group_of(x.hull(), 1, std::max(x.most_count(~std::uint32_t{0}), 1.0));
 }
 
 std::optional<std::uint32_t> axis_bits(const AxisSet& axes) {
@@ -84,7 +88,10 @@ struct GroupCells {
 GroupCells group_at(const AbsTensor& x, const AxisSet& axes, const std::vector<std::size_t>& place) {
   GroupCells result;
   for (std::size_t axis = 0; axis < x.rank(); ++axis) {
-    if (axes[axis] && x.sizes[axis] < 0) result.group.most = kManyElements;
+    if (!axes[axis] || x.sizes[axis] >= 0) continue;
+    const SizeLimits size = x.size_limits(axis);
+    result.group.least *= std::max(size.least, 1.0);
+    result.group.most *= std::max(size.most, 1.0);
   }
   Places inner(x, axes, true);
   inner.place() = place;
@@ -106,7 +113,7 @@ GroupCells group_at(const AbsTensor& x, const AxisSet& axes, const std::vector<s
 template <class F>
 void visit_groups(const AbsTensor& x, const AxisSet& axes, F f) {
   if (!x.ranked) {
-    f(GroupCells{group_of(x.hull(), 1, kManyElements), {0}});
+    f(GroupCells{some_elements(x), {0}});
     return;
   }
   Places outer(x, axes, false);
@@ -138,6 +145,7 @@ AbsTensor mapped_groups(const AbsTensor& x, const AxisSet& axes, DType dtype, co
   result.ranked = x.ranked;
   result.sizes = x.sizes;
   result.cuts = x.cuts;
+  result.limits = x.limits;
   result.cells.assign(x.cells.size(), {});
   visit_groups(x, axes, [&](const GroupCells& at) {
     const std::vector<Range> ranges = f(at.group);

@@ -1,6 +1,7 @@
 // Elements that are reduced or normalised together, as ranges see them. A group is
 // one set of such elements (a row, a channel, a window); the grid tells some of its
-// parts apart. Sizes that are not known are taken to be at least 1.
+// parts apart. What may be empty is asked before (ask_for_elements): a group has an
+// element, unless a size is known to be 0.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +33,8 @@ struct Group {
 
 // A group of one part: `least` to `most` elements of one range.
 Group group_of(const Range& each, double least, double most);
+// One or more elements of a tensor: along axes that are not known.
+Group some_elements(const AbsTensor& x);
 
 // Sets of axes as facts have them; nullopt when the rank does not fit.
 std::optional<std::uint32_t> axis_bits(const AxisSet& axes);

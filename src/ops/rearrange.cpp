@@ -26,7 +26,8 @@ std::int64_t block_size(const Call& call) {
 }
 
 Dim divided(const Dim& dim, std::int64_t by, std::string_view what) {
-  if (by == 1 || !dim.known()) return by == 1 ? dim : Dim{};
+  if (by == 1) return dim;
+  if (!dim.known()) return steps_in(dim, by);
   if (dim.size % by != 0) {
     throw Error(std::string(what) + " " + std::to_string(dim.size) + " is not a multiple of " + std::to_string(by));
   }

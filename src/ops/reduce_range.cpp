@@ -49,7 +49,7 @@ using CarriedRange = Range (*)(DType dtype, DType carrier, const Group& group);
 
 // The result's cells. Any number of elements may be reduced where the axes are not known.
 AbsTensor reduce(RangeCall& call, const std::optional<Reduced>& reduced, const GroupRange& f) {
-  if (!reduced) return uniform(call.out_type(0), f(group_of(call.hull(0), 1, kManyElements)));
+  if (!reduced) return uniform(call.out_type(0), f(some_elements(call.in(0))));
   return reduced_cells(call.in(0), reduced->axes, reduced->keep, call.out_dtype(0), f);
 }
 
@@ -198,7 +198,7 @@ void raise_mean(const RangeCall& call, const AbsTensor& x, std::uint32_t axes, A
   }
 }
 
-// Only an axis of size 0 gives nothing to reduce: unknown sizes are taken to be at least 1.
+// An axis of size 0 gives nothing to reduce.
 bool reduces_nothing(const AbsTensor& x, const AxisSet& axes) {
   for (std::size_t axis = 0; axis < axes.size(); ++axis) {
     if (axes[axis] && x.sizes[axis] == 0) return true;
@@ -206,13 +206,8 @@ bool reduces_nothing(const AbsTensor& x, const AxisSet& axes) {
   return false;
 }
 
-// Data decide whether there is anything to reduce.
 bool may_reduce_nothing(const AbsTensor& x, const std::optional<Reduced>& reduced) {
-  if (!x.may_be_empty || !reduced) return x.may_be_empty;
-  for (std::size_t axis = 0; axis < reduced->axes.size(); ++axis) {
-    if (reduced->axes[axis] && x.sizes[axis] < 0) return true;
-  }
-  return false;
+  return reduced ? may_be_empty(x, reduced->axes) : x.may_be_empty();
 }
 
 // The sum of no elements is 0, their product 1, the logarithm of their sum -Inf.
@@ -223,6 +218,13 @@ void join_with_nothing(const AbsTensor& x, const std::optional<Reduced>& reduced
 }
 
 }  // namespace
+
+bool may_be_empty(const AbsTensor& x, const AxisSet& axes) {
+  for (std::size_t axis = 0; axis < axes.size(); ++axis) {
+    if (axes[axis] && x.sizes[axis] < 0 && !(x.size_limits(axis).least >= 1)) return true;
+  }
+  return false;
+}
 
 void ask_for_elements(RangeCall& call, const AbsTensor& x, const std::optional<Reduced>& reduced) {
   if (may_reduce_nothing(x, reduced)) call.site("FN306", 0, {}, true);
@@ -413,6 +415,13 @@ bool all_integers(const Group& group) {
   return std::ranges::all_of(group.parts, [](const Part& part) { return part.each.integer; });
 }
 
+// Below the smallest normal number a product is rounded by up to half the smallest one, and what was rounded up is
+// multiplied on: products of 0.55 stay at the smallest number for ever.
+double rounded_up(const Products& at, DType carrier, double terms) {
+  const double normal = std::ldexp(1.0, float_format(carrier).min_exponent);
+  return std::min(normal, terms / 2 * min_subnormal(carrier)) * at.growing;
+}
+
 Range finite_product(DType dtype, DType carrier, const Group& group) {
   const bool integers = all_integers(group);
   Products at = products_of(group, 0);
@@ -421,7 +430,8 @@ Range finite_product(DType dtype, DType carrier, const Group& group) {
   const bool underflow = !exact && may_underflow(at, carrier);
   const double slack = exact && at.largest < 0x1p53 ? 0 : 0x1p-46;  // of pow and the products here
   const double smallest = underflow ? 0 : at.smallest * (1 - slack);
-  const double largest = at.largest * (1 + slack);
+  const double stuck = underflow ? rounded_up(at, carrier, group.most_count()) : 0;
+  const double largest = (at.largest + stuck) * (1 + slack);
   Range result = from_bounds(dtype, at.negative ? -largest : smallest, largest);
   result.integer |= integers && result.has_finite();
   if (!is_float(carrier) || group.most_count() == 1) return result;

@@ -28,6 +28,8 @@ struct Reduced {
 // Operand 0 reduced as the node says, and a fact about operand 0 and that reduction.
 AbsTensor reduced_by_op(RangeCall& call, const GroupRange& f);
 void add_reduction_fact(RangeCall& call, AbsTensor& result, Fact::Kind kind);
+// Nothing may be left along the axes: a size that is not known to be at least 1.
+bool may_be_empty(const AbsTensor& x, const AxisSet& axes);
 // A mean or a largest of nothing is FN306. Without `reduced`, anything may be reduced.
 void ask_for_elements(RangeCall& call, const AbsTensor& x, const std::optional<Reduced>& reduced);
 AbsTensor reduced_mean(RangeCall& call, const AbsTensor& x, const Reduced& reduced);

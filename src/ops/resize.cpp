@@ -31,7 +31,12 @@ struct Request {
 Dim scaled(const Dim& dim, float scale) {
   if (!(scale > 0) || scale > 0x1p40F) throw Error("scale " + std::to_string(scale));
   if (scale == 1) return dim;
-  if (!dim.known()) return {};
+  if (!dim.known()) {
+    const auto bound = [&](std::int64_t size) {
+      return static_cast<std::int64_t>(std::floor(std::min(static_cast<float>(size) * scale, 0x1p60F)));
+    };
+    return Dim::between(bound(dim.least_size()), bound(dim.most_size()));
+  }
   // In float, like every implementation: 10 * 0.7f is 7 there but 6.99.. in double.
   const float size = std::floor(static_cast<float>(dim.size) * scale);
   if (size > 0x1p40F) throw Error("the result is too large");
@@ -401,8 +406,6 @@ void range_resize(RangeCall& call) {
     }
   }
   range_interpolated(call, how);
-  const bool shrinks = call.has_range(2) && call.hull(2).has_finite() && !(call.hull(2).lo >= 1);
-  if (shrinks && call.has_output(0)) call.outs()[0].may_be_empty |= !call.out_type(0).dims().has_value();
 }
 
 void range_upsample(RangeCall& call) { range_interpolated(call, {.moves_only = call.text("mode") == "nearest"}); }
@@ -426,8 +429,7 @@ const OpDef kOps[] = {
      .freedom = kFreedom,
      .infer = infer_resize,
      .eval = eval_resize,
-     .range = range_resize,
-     .sized_by = 3},
+     .range = range_resize},
     {.name = "Upsample",
      .until = 9,
      .summary = "a larger size by nearest or linear interpolation",

@@ -11,15 +11,19 @@ namespace finity {
 
 void infer_same_shape(InferCall& call) {
   if (call.ranked(0)) call.set_shape(0, call.shape(0));
+  else call.out(0).count = call.in(0).count;
 }
 
 void infer_broadcast(InferCall& call) {
   Shape result;
+  bool empty = false, ranked = true;
   for (std::size_t i = 0; i < call.input_count(); ++i) {
-    if (!call.ranked(i)) return;
-    result = broadcast(result, call.shape(i));
+    empty |= call.in(i).elements().least_size() < 1;
+    ranked &= call.ranked(i);
+    if (ranked) result = broadcast(result, call.shape(i));
   }
-  call.set_shape(0, std::move(result));
+  if (ranked) call.set_shape(0, std::move(result));
+  else if (!empty) call.out(0).count.least = 1;
 }
 
 void infer_dtype_only(InferCall& /*call*/) {}
@@ -27,14 +31,19 @@ void infer_dtype_only(InferCall& /*call*/) {}
 namespace {
 
 Dim broadcast(const Dim& a, const Dim& b) {
-  if (surely_equal(a, b)) return a;
+  if (surely_equal(a, b)) return either(a, b);
   if (a.size == 1) return b;
   if (b.size == 1) return a;
   if (a.known() && b.known()) {
     throw Error("sizes " + std::to_string(a.size) + " and " + std::to_string(b.size) + " do not broadcast");
   }
   if (a.known()) return a;
-  return b.known() ? b : Dim{};
+  if (b.known()) return b;
+  // Where one of them is 1 it is the other.
+  Dim result = either(a, b);
+  result.symbol = {};
+  if (result.least >= 1) result.least = std::max(a.least, b.least);
+  return result;
 }
 
 }  // namespace
@@ -106,7 +115,8 @@ Dim product(std::span<const Dim> dims) {
     }
   }
   if (unknowns == 0) return Dim::of(total);
-  return unknowns == 1 && total == 1 ? *unknown : Dim{};
+  if (unknowns == 1 && total == 1) return *unknown;
+  return Type::tensor(DType::undefined, Shape(dims.begin(), dims.end())).elements();
 }
 
 namespace {

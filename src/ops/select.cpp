@@ -31,12 +31,15 @@ std::vector<std::int64_t> true_indices(const Tensor& condition) {
 
 void infer_compress(InferCall& call) {
   const Tensor* condition = call.value(1);
-  const Dim kept = condition != nullptr ? Dim::of(static_cast<std::int64_t>(true_indices(*condition).size())) : Dim{};
+  const auto kept = [&](const Dim& of) {
+    return condition != nullptr ? Dim::of(static_cast<std::int64_t>(true_indices(*condition).size())) : some_of(of);
+  };
   if (!call.has_attr("axis")) {
-    call.set_shape(0, {kept});
+    call.set_shape(0, {kept(call.in(0).elements())});
   } else if (call.ranked(0)) {
     Shape result = call.shape(0);
-    result[normalize_axis(call.integer("axis"), result.size())] = kept;
+    Dim& dim = result[normalize_axis(call.integer("axis"), result.size())];
+    dim = kept(dim);
     call.set_shape(0, std::move(result));
   }
 }
@@ -58,23 +61,12 @@ void eval_compress(EvalCall& call) {
   else call.out(0, take(in.reshaped({in.size()}), 0, kept));
 }
 
-// Nothing at all may be chosen, unless a flag is known to be set.
-void choose_by_data(RangeCall& call, const Range& flags) {
-  if (call.has_output(0)) call.outs()[0].may_be_empty = flags.may_be_zero();
-}
-
 void range_compress(RangeCall& call) {
   const AbsTensor& x = call.in(0);
-  if (!call.has_attr("axis") || !x.ranked) {
-    call.out(0, x.hull());
-    return choose_by_data(call, call.hull(1));
-  }
+  if (!call.has_attr("axis") || !x.ranked) return call.out(0, x.hull());
   const std::size_t axis = normalize_axis(call.integer("axis"), x.rank());
   const auto flags = call.ints(1);
-  if (!flags || x.sizes[axis] < 0) {
-    settle(call, 0, selected(x, axis, -1, "", call.symbols()));
-    return choose_by_data(call, call.hull(1));
-  }
+  if (!flags || x.sizes[axis] < 0) return settle(call, 0, selected(x, axis, -1, "", call.symbols()));
   std::vector<std::int64_t> kept;
   std::string text;
   for (std::size_t i = 0; i < flags->size(); ++i) {
@@ -89,7 +81,7 @@ void range_compress(RangeCall& call) {
 
 void infer_non_zero(InferCall& call) {
   const Dim rank = call.ranked(0) ? Dim::of(static_cast<std::int64_t>(call.rank(0))) : Dim{};
-  call.set_shape(0, {rank, Dim{}});
+  call.set_shape(0, {rank, some_of(call.in(0).elements())});
 }
 
 std::vector<bool> non_zero(const Tensor& in) {
@@ -121,19 +113,15 @@ void eval_non_zero(EvalCall& call) {
 // Row i holds indices of axis i.
 void range_non_zero(RangeCall& call) {
   const AbsTensor& x = call.in(0);
-  if (!x.ranked || x.rank() == 0) {
-    call.out(0, positions_below(x.ranked ? 1 : -1));
-    return choose_by_data(call, x.hull());
-  }
+  if (!x.ranked || x.rank() == 0) return call.out(0, positions_below(x.most_count(~std::uint32_t{0})));
   AbsTensor result = uniform(DType::int64, {static_cast<std::int64_t>(x.rank()), -1}, {});
   if (x.rank() > 1) result.cuts.resize(2);
   result.cells.clear();
   for (std::size_t axis = 0; axis < x.rank(); ++axis) {
     if (axis > 0) result.cuts[0].push_back(static_cast<std::int64_t>(axis));
-    result.cells.push_back(positions_below(x.sizes[axis]));
+    result.cells.push_back(positions_along(x, axis));
   }
   settle(call, 0, std::move(result));
-  choose_by_data(call, x.hull());
 }
 
 // ---- Unique ----------------------------------------------------------------
@@ -211,19 +199,20 @@ Groups group_slices(const Tensor& in, std::size_t axis, bool sorted) {
 }
 
 void infer_unique(InferCall& call) {
-  Dim inputs;
+  Dim inputs = call.ranked(0) ? product(call.shape(0)) : call.in(0).elements();
+  // Of something there is at least one kind.
+  const auto kinds = [](const Dim& of) { return Dim::between(std::min<std::int64_t>(of.least_size(), 1), of.most_size()); };
   if (!call.has_attr("axis")) {
-    call.set_shape(0, {Dim{}});
-    if (call.ranked(0)) inputs = product(call.shape(0));
+    call.set_shape(0, {kinds(inputs)});
   } else if (call.ranked(0)) {
     Shape result = call.shape(0);
-    const std::size_t axis = normalize_axis(call.integer("axis"), result.size());
-    inputs = std::exchange(result[axis], Dim{});
+    Dim& dim = result[normalize_axis(call.integer("axis"), result.size())];
+    inputs = std::exchange(dim, kinds(dim));
     call.set_shape(0, std::move(result));
   }
-  call.set_shape(1, {Dim{}});
+  call.set_shape(1, {kinds(inputs)});
   call.set_shape(2, {inputs});
-  call.set_shape(3, {Dim{}});
+  call.set_shape(3, {kinds(inputs)});
 }
 
 void eval_unique(EvalCall& call) {
@@ -245,17 +234,16 @@ void eval_unique(EvalCall& call) {
 void range_unique(RangeCall& call) {
   const AbsTensor& x = call.in(0);
   const bool flat = !call.has_attr("axis");
-  std::int64_t slices = -1;
+  double slices = x.most_count(~std::uint32_t{0});
   if (flat || !x.ranked) {
     call.out(0, x.hull());
-    if (x.ranked && std::ranges::find(x.sizes, -1) == x.sizes.end()) slices = element_count(x.sizes);
   } else {
     const std::size_t axis = normalize_axis(call.integer("axis"), x.rank());
-    slices = x.sizes[axis];
+    slices = x.size_limits(axis).most;
     settle(call, 0, selected(x, axis, -1, "", call.symbols()));
   }
-  const double most = slices < 0 ? kManyElements : std::max(1.0, static_cast<double>(slices));
-  const std::array<Range, 3> rest = {positions_below(slices), positions_below(slices), whole_numbers(1, most)};
+  const std::array<Range, 3> rest = {positions_below(slices), positions_below(slices),
+                                     whole_numbers(1, std::max(1.0, slices))};
   for (std::size_t i = 1; i < call.output_count() && i <= rest.size(); ++i) {
     if (call.has_output(i)) call.out(i, rest[i - 1]);
   }

@@ -8,6 +8,7 @@
 #include "ops/families.h"
 #include "ops/move.h"
 #include "ops/movement_rules.h"
+#include "ops/partial_ints.h"
 #include "ops/rules.h"
 #include "ops/shape_values.h"
 
@@ -27,6 +28,14 @@ S part_of_shape(const Call& call, const S& shape) {
   return S(shape.begin() + start, shape.begin() + end);
 }
 
+// What is assumed of a size is the bound of a number.
+Dim as_number(Dim dim) {
+  if (dim.known()) return dim;
+  dim.least = dim.least_size();
+  dim.most = dim.most_size();
+  return dim;
+}
+
 void infer_shape(InferCall& call) {
   if (!call.ranked(0)) {
     call.set_shape(0, unknown_shape(1));
@@ -34,6 +43,7 @@ void infer_shape(InferCall& call) {
   }
   Shape part = part_of_shape(call, call.shape(0));
   call.set_shape(0, {Dim::of(static_cast<std::int64_t>(part.size()))});
+  for (Dim& dim : part) dim = as_number(dim);
   call.set_shape_value(0, std::move(part));
 }
 
@@ -49,7 +59,7 @@ void range_shape(RangeCall& call) {
   result.cells.clear();
   for (std::size_t i = 0; i < part.size(); ++i) {
     if (i > 0) result.cuts[0].push_back(static_cast<std::int64_t>(i));
-    result.cells.push_back(size_range(part[i], call.in(0).may_be_empty));
+    result.cells.push_back(size_range(part[i]));
   }
   if (part.empty()) result.cells = {Range{}};
   settle(call, 0, std::move(result));
@@ -58,13 +68,13 @@ void range_shape(RangeCall& call) {
 void range_size(RangeCall& call) {
   const Type& type = call.in_type(0);
   Range count = point(1);
-  for (const Dim& dim : type.shape) count = multiply(DType::int64, count, size_range(dim, call.in(0).may_be_empty));
+  for (const Dim& dim : type.shape) count = multiply(DType::int64, count, size_range(dim));
   call.out(0, type.ranked ? count : whole_numbers(0, kManyElements));
 }
 
 void infer_size(InferCall& call) {
   call.set_shape(0, {});
-  if (call.ranked(0)) call.set_shape_value(0, {product(call.shape(0))});
+  if (call.ranked(0)) call.set_shape_value(0, {as_number(product(call.shape(0)))});
 }
 
 void eval_size(EvalCall& call) { call.out(0, Tensor::scalar(call.in(0).size())); }
@@ -96,15 +106,28 @@ std::int64_t range_count(const Tensor& start, const Tensor& limit, const Tensor&
   return int_count(element_as_int(start, 0), element_as_int(limit, 0), element_as_int(delta, 0));
 }
 
+// Steps from a start to a limit that are only partly known.
+Dim partial_count(const InferCall& call) {
+  const auto starts = partial_ints(call, 0), limits = partial_ints(call, 1);
+  const auto delta = call.ints(2);
+  if (!starts || !limits || !delta || starts->size() != 1 || limits->size() != 1 || delta->size() != 1) return {};
+  const PartialInt &start = starts->front(), &limit = limits->front();
+  // 0, 1, ... up to a size that may be symbolic.
+  if (start.is(0) && delta->front() == 1 && limit.symbol.valid()) return limit.as_dim();
+  const bool up = delta->front() > 0;
+  const PartialInt distance = up ? difference(limit, start) : difference(start, limit);
+  if (delta->front() == 0 || distance.least == Dim::kNoLeast) return {};
+  const std::int64_t step = up ? delta->front() : -std::max(delta->front(), -Dim::kNoMost);
+  return steps_in(distance.as_dim(), step);
+}
+
 void infer_range(InferCall& call) {
   const Tensor *start = call.value(0), *limit = call.value(1), *delta = call.value(2);
   Dim count;
   if (start != nullptr && limit != nullptr && delta != nullptr) {
     count = Dim::of(range_count(*start, *limit, *delta));
-  } else if (call.ints(0) == std::vector<std::int64_t>{0} && call.ints(2) == std::vector<std::int64_t>{1}) {
-    // 0, 1, ... up to a size that may be symbolic.
-    const auto size = shape_elements(call, 1);
-    if (size && size->size() == 1) count = size->front();
+  } else {
+    count = partial_count(call);
   }
   call.set_shape(0, {count});
 }
@@ -166,12 +189,8 @@ void range_range(RangeCall& call) {
   result.pinf = result.ninf = result.nan = false;
   result.integer = result.has_finite() && start.integer && delta.integer && slack == 0;
   call.out(0, result);
-  const bool some = (delta.lo > 0 && limit.lo > start.hi) || (delta.hi < 0 && limit.hi < start.lo);
-  const bool all_of_them = start.is_point() && start.lo == 0 && delta.lo > 0 && !may_be_no_size(limit);
-  if (!call.has_output(0)) return;
-  call.outs()[0].may_be_empty = !some && !all_of_them;
   // Causal masks compare positions: none is before the first one.
-  if (some || all_of_them) add_row_element(call.outs()[0], 1, start);
+  if (call.has_output(0) && call.out_type(0).elements().least_size() >= 1) add_row_element(call.outs()[0], 1, start);
 }
 
 // ---- EyeLike ---------------------------------------------------------------

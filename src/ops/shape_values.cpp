@@ -12,7 +12,9 @@ namespace finity {
 Dim plus(const Dim& a, const Dim& b) {
   if (a.size == 0) return b;
   if (b.size == 0) return a;
-  if (!a.known() || !b.known()) return {};
+  if (!a.known() || !b.known()) {
+    return Dim::between(saturated_sum(a.least_size(), b.least_size()), saturated_sum(a.most_size(), b.most_size()));
+  }
   std::int64_t sum = 0;
   if (__builtin_add_overflow(a.size, b.size, &sum)) throw Error("a size overflows");
   return Dim::of(sum);
@@ -21,7 +23,10 @@ Dim plus(const Dim& a, const Dim& b) {
 Dim times(const Dim& a, const Dim& b) {
   if (a.size == 1 || b.size == 0) return b;
   if (b.size == 1 || a.size == 0) return a;
-  if (!a.known() || !b.known()) return {};
+  if (!a.known() || !b.known()) {
+    return Dim::between(saturated_product(a.least_size(), b.least_size()),
+                        saturated_product(a.most_size(), b.most_size()));
+  }
   std::int64_t result = 0;
   if (__builtin_mul_overflow(a.size, b.size, &result)) throw Error("a size overflows");
   return Dim::of(result);
@@ -33,7 +38,18 @@ Dim same(const Dim& a, const Dim& b, std::string_view what) {
   }
   if (a.known()) return a;
   if (b.known()) return b;
-  return a.symbol.valid() ? a : b;
+  Dim result = a.symbol.valid() ? a : b;
+  result.least = std::max(a.least, b.least);
+  result.most = std::min(a.most, b.most);
+  return result;
+}
+
+Dim some_of(const Dim& dim) { return Dim::between(0, dim.most_size()); }
+
+Dim steps_in(const Dim& room, std::int64_t step) {
+  const auto steps = [&](std::int64_t size) { return size / step + (size % step != 0 ? 1 : 0); };
+  if (room.known()) return Dim::of(steps(room.size));
+  return step == 1 ? room : Dim::between(steps(room.least_size()), steps(room.most_size()));
 }
 
 std::optional<Entries> entries(const InferCall& call, std::string_view attr, std::size_t input) {
@@ -43,7 +59,8 @@ std::optional<Entries> entries(const InferCall& call, std::string_view attr, std
   if (!shape) return std::nullopt;
   Entries result;
   for (const Dim& dim : *shape) {
-    result.push_back({.number = dim.known() ? std::optional(dim.size) : std::nullopt, .dim = dim});
+    const bool exact = dim.known() || dim.least == dim.most;
+    result.push_back({.number = exact ? std::optional(dim.highest()) : std::nullopt, .dim = dim});
   }
   return result;
 }
@@ -76,7 +93,7 @@ std::optional<Shape> shape_elements(const InferCall& call, std::size_t input) {
   const Type& type = call.in(input);
   if (!type.is_tensor() || !is_int(type.dtype) || (type.ranked && type.shape.size() > 1)) return std::nullopt;
   std::optional<Shape> value = call.shape_value(input);
-  const auto informative = [](const Dim& dim) { return dim.known() || dim.symbol.valid(); };
+  const auto informative = [](const Dim& dim) { return dim.known() || dim.symbol.valid() || dim.bounded(); };
   if (!value || std::ranges::none_of(*value, informative)) return std::nullopt;
   return value;
 }

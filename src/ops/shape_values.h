@@ -15,17 +15,25 @@
 
 namespace finity {
 
-// Exact for numbers; a symbol survives + 0 and * 1. Throw Error on overflow.
+// Exact for numbers; a symbol survives + 0 and * 1, and bounds always do. Throw Error on overflow.
 Dim plus(const Dim& a, const Dim& b);
 Dim times(const Dim& a, const Dim& b);
 
 // The size both must have; throws Error when they are known to differ.
 Dim same(const Dim& a, const Dim& b, std::string_view what);
 
+// Any number of them, perhaps none.
+Dim some_of(const Dim& dim);
+// As many as room / step, rounded up; the bounds of an unknown `room` are rounded each.
+Dim steps_in(const Dim& room, std::int64_t step);
+
 // One element of an operand that stands for sizes, axes or indices. Numbers may be negative.
 struct Entry {
   std::optional<std::int64_t> number = {};
-  Dim dim = {};  // of a number >= 0, or a symbol
+  Dim dim = {};  // of a number >= 0, or a symbol, or bounds
+
+  std::int64_t lowest() const { return number ? *number : dim.lowest(); }
+  std::int64_t highest() const { return number ? *number : dim.highest(); }
 
   static Entry of(std::int64_t number) { return {.number = number, .dim = number >= 0 ? Dim::of(number) : Dim{}}; }
 };

@@ -66,11 +66,41 @@ bool takes_all(const Dim& dim, const Entry& start, const Entry& end, std::int64_
          *end.number <= -kBeyond;
 }
 
+// The fewest that can be left: of the largest start, the smallest end, and the shortest or longest axis. A bound below
+// zero counts from the end, so it may also lie behind one that is not.
+std::int64_t least_sliced(const Dim& dim, const Entry& start, const Entry& end, std::int64_t step) {
+  std::vector<std::int64_t> starts = {start.highest()}, ends = {end.lowest()};
+  if (start.lowest() < 0) starts.push_back(std::min<std::int64_t>(start.highest(), -1));
+  if (end.lowest() < 0 && end.highest() >= 0) ends.push_back(0);
+  std::int64_t least = dim.most_size();
+  for (const std::int64_t size : {dim.least_size(), dim.most_size()}) {
+    for (const std::int64_t from : starts) {
+      for (const std::int64_t to : ends) least = std::min(least, slice_range(size, from, to, step).count);
+    }
+  }
+  return least;
+}
+
+std::int64_t most_sliced(const Dim& dim, const Entry& start, const Entry& end, std::int64_t step) {
+  std::int64_t most = dim.most_size();
+  if (end.lowest() >= 0) most = std::min(most, end.highest());
+  if (start.lowest() >= 0) most -= std::min(most, start.lowest());
+  // The last ones.
+  if (start.highest() < 0 && start.lowest() > -most) most = -start.lowest();
+  return steps_in(Dim::of(most), step).size;
+}
+
 Dim sliced(const Dim& dim, const Entry& start, const Entry& end, const Entry& step) {
-  if (!step.number) return {};
-  if (takes_all(dim, start, end, *step.number)) return dim;
-  if (!dim.known() || !start.number || !end.number) return {};
-  return Dim::of(slice_range(dim.size, *start.number, *end.number, *step.number).count);
+  if (!step.number) return some_of(dim);
+  if (takes_all(dim, start, end, *step.number)) return surely_equal(dim, end.dim) ? either(dim, end.dim) : dim;
+  if (dim.known() && start.number && end.number) {
+    return Dim::of(slice_range(dim.size, *start.number, *end.number, *step.number).count);
+  }
+  if (*step.number > 0) {
+    return Dim::between(least_sliced(dim, start, end, *step.number), most_sliced(dim, start, end, *step.number));
+  }
+  const bool backwards = takes_all({}, start, end, -1);
+  return backwards ? steps_in(dim, -std::max(*step.number, -Dim::kNoMost)) : some_of(dim);
 }
 
 void require_bounds(const Call& call) {
@@ -105,11 +135,12 @@ void infer_slice(InferCall& call) {
   require_bounds(call);
   if (!call.ranked(0)) return;
   const auto params = slice_params(call);
+  Shape result = call.shape(0);
   if (!params) {
-    call.set_shape(0, unknown_shape(call.rank(0)));
+    for (Dim& dim : result) dim = some_of(dim);
+    call.set_shape(0, std::move(result));
     return;
   }
-  Shape result = call.shape(0);
   for (std::size_t i = 0; i < params->axes.size(); ++i) {
     Dim& dim = result[params->axes[i]];
     dim = sliced(dim, params->starts[i], params->ends[i], params->steps[i]);
@@ -177,16 +208,11 @@ void range_slice_somewhere(RangeCall& call) {
     for (std::size_t axis = 0; axis < touched; ++axis) cut_somewhere(axis);
   }
   settle(call, 0, std::move(result));
-  if (call.has_output(0)) call.outs()[0].may_be_empty |= may_slice_nothing(call, starts);
 }
 
 void range_slice(RangeCall& call) {
   const AbsTensor& x = call.in(0);
-  if (!x.ranked) {
-    call.out(0, x.hull());
-    if (call.has_output(0)) call.outs()[0].may_be_empty = true;
-    return;
-  }
+  if (!x.ranked) return call.out(0, x.hull());
   const auto starts = known_numbers(call, "starts", 1);
   const auto ends = known_numbers(call, "ends", 2);
   const auto axes = known_numbers(call, "axes", 3);
@@ -197,14 +223,11 @@ void range_slice(RangeCall& call) {
   const SliceParams params = slice_params(entries_of(*starts), entries_of(*ends), entries_of(*steps),
                                           axes_or_first(*axes, given(call, "axes", 3), starts->size(), x.rank()));
   AbsTensor result = x;
-  bool may_be_empty = false;
   for (std::size_t i = 0; i < params.axes.size(); ++i) {
     const std::array bounds = {*params.starts[i].number, *params.ends[i].number, *params.steps[i].number};
-    may_be_empty |= x.sizes[params.axes[i]] < 0 && may_slice_nothing(bounds[0], bounds[1], bounds[2]);
     result = strided(call, result, params.axes[i], bounds);
   }
   settle(call, 0, std::move(result));
-  if (call.has_output(0)) call.outs()[0].may_be_empty |= may_be_empty;
   if (!forward || params.axes.size() != 1) return;
   move_rows(call, 0, params.axes[0], 0, [&](const Tensor& table, std::size_t at) {
     const Picked range = slice_range(table.dim(at), starts->front(), ends->front(), 1);

@@ -45,26 +45,10 @@ void eval_total(EvalCall& call) {
   call.out(0, dtype == DType::float64 ? total<double>(call, Divide) : total<float>(call, Divide));
 }
 
-// A symbol is a size: at least 0, and larger than any negative bound.
-PartialInt partial_largest(std::span<const PartialInt> x) {
+template <PartialInt (*Choose)(const PartialInt&, const PartialInt&)>
+PartialInt partial_extreme(std::span<const PartialInt> x) {
   PartialInt best = x[0];
-  for (const PartialInt& next : x.subspan(1)) {
-    if (best.value && next.value) best = PartialInt::of(Larger{}(*best.value, *next.value));
-    else if (next.non_negative() && best.value && *best.value <= 0) best = next;
-    else if (best.non_negative() && next.value && *next.value <= 0) continue;
-    else if (!surely_equal(best, next)) return {};
-  }
-  return best;
-}
-
-PartialInt partial_smallest(std::span<const PartialInt> x) {
-  PartialInt best = x[0];
-  for (const PartialInt& next : x.subspan(1)) {
-    if (best.value && next.value) best = PartialInt::of(Smaller{}(*best.value, *next.value));
-    else if (best.non_negative() && next.value && *next.value <= 0) best = next;
-    else if (next.non_negative() && best.value && *best.value <= 0) continue;
-    else if (!surely_equal(best, next)) return {};
-  }
+  for (const PartialInt& next : x.subspan(1)) best = Choose(best, next);
   return best;
 }
 
@@ -82,7 +66,7 @@ const OpDef kOps[] = {
      .tf = "Maximum",
      .freedom = "NaN in any operand gives NaN",
      .exact = true,
-     .infer = infer_extreme<partial_largest>,
+     .infer = infer_extreme<partial_extreme<larger>>,
      .eval = eval_extreme<Larger>,
      .range = range_max,
      .elementwise = true},
@@ -93,7 +77,7 @@ const OpDef kOps[] = {
      .tf = "Minimum",
      .freedom = "NaN in any operand gives NaN",
      .exact = true,
-     .infer = infer_extreme<partial_smallest>,
+     .infer = infer_extreme<partial_extreme<smaller>>,
      .eval = eval_extreme<Smaller>,
      .range = range_min,
      .elementwise = true},

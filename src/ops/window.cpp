@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "ops/shape_values.h"
 
 namespace finity {
 
@@ -119,11 +120,15 @@ Dim output_dim(const Window& window, std::size_t axis, const Dim& input) {
   const WindowAxis& spec = window.axes[axis];
   if (is_same(window.auto_pad)) {
     if (spec.stride == 1) return input;
-    return input.known() ? Dim::of(ceil_div(input.size, spec.stride)) : Dim{};
+    return steps_in(input, spec.stride);
   }
-  if (spec.kernel < 0) return {};
+  // A window that does not fit into its input is an error, so of something there is an output.
+  const std::int64_t least = std::min<std::int64_t>(input.least_size(), 1);
+  if (spec.kernel < 0) return Dim::between(least, Dim::kNoMost);
   if (input.known()) return Dim::of(place(window, axis, input.size).output);
-  return spec.stride == 1 && spec.pad_begin + spec.pad_end == spec.extent() - 1 ? input : Dim{};
+  if (spec.stride == 1 && spec.pad_begin + spec.pad_end == spec.extent() - 1) return input;
+  const std::int64_t room = input.most_size() + spec.pad_begin + spec.pad_end;
+  return Dim::between(least, std::max<std::int64_t>(ceil_div(room, spec.stride), 1));
 }
 
 Taps taps_at(const PlacedAxis& axis, std::int64_t output) {

@@ -35,7 +35,7 @@ Type without_shape(Type type) {
 
 class Inference {
  public:
-  Inference(const Graph& graph, const Bindings& bindings);
+  Inference(const Graph& graph, const Bindings& bindings, const ElementBounds& elements);
 
   Types run();
 
@@ -43,12 +43,14 @@ class Inference {
   void bind_symbols(const Bindings& bindings);
   Type bound(Type type) const;
   Type declared_type(ValueId id) const;
+  static Type not_empty(Type type);
   void seed_values(const Bindings& bindings);
   void infer_nodes(const Body& body);
   void infer_node(const Node& node);
   void infer_known_op(const Node& node, const OpDef& op);
   std::vector<Type> infer_body(BodyId id, std::span<const Type> inputs);
   void set_output(const Node& node, std::size_t i, const Type& inferred);
+  Type believed(const Type& declared, const Type& inferred) const;
   void set_shape_value(ValueId id, std::optional<Shape> value);
   void fold(const Node& node, const OpDef& op);
   bool foldable(const Node& node, const OpDef& op) const;
@@ -61,13 +63,15 @@ class Inference {
   std::vector<bool> contradicted_;                  // by ValueId: what the file declares was seen to be wrong
 };
 
-Inference::Inference(const Graph& graph, const Bindings& bindings)
+Inference::Inference(const Graph& graph, const Bindings& bindings, const ElementBounds& elements)
     : graph_(graph), shape_values_(graph.values().size()), symbol_sizes_(graph.symbols().size(), -1) {
   types_.of.resize(graph.values().size());
   types_.known.resize(graph.values().size());
   contradicted_.resize(graph.values().size(), false);
   bind_symbols(bindings);
   seed_values(bindings);
+  types_.bindings = bindings;
+  for (const auto& [id, bounds] : elements) shape_values_[id.at()] = bounds;
 }
 
 ValueId input_named(const Graph& graph, std::string_view name) {
@@ -136,6 +140,8 @@ void Inference::seed_values(const Bindings& bindings) {
       types_.of[i] = bound(value.type);
     }
   }
+  // What is fed to a model has elements; what it computes from it need not.
+  for (const ValueId id : graph_.main().inputs) types_.of[id.at()] = not_empty(types_.of[id.at()]);
   // An initializer that is also an input is only a default: its elements may change, and a binding its shape.
   for (const ValueId id : graph_.main().inputs) {
     if (graph_.info().ir_version >= 4) types_.known[id.at()].reset();
@@ -144,6 +150,16 @@ void Inference::seed_values(const Bindings& bindings) {
     Type& type = types_.of[input_named(graph_, name).at()];
     type = Type::tensor_of(type.dtype, dims);
   }
+}
+
+// Every size that is not known is at least 1.
+Type Inference::not_empty(Type type) {
+  for (Dim& dim : type.shape) {
+    if (!dim.known()) dim.least = std::max<std::int64_t>(dim.least, 1);
+  }
+  type.count.least = std::max<std::int64_t>(type.count.least, 1);
+  if (type.element) type.element = std::make_shared<const Type>(not_empty(*type.element));
+  return type;
 }
 
 Types Inference::run() {
@@ -193,13 +209,28 @@ void Inference::infer_known_op(const Node& node, const OpDef& op) {
   if (foldable(node, op)) fold(node, op);
 }
 
+// Runtimes compute sizes and do not look at those declared for intermediate values, which may be left from a trace with
+// other data. Rank and symbols are taken over; where nothing is computed the file is all there is.
+Type Inference::believed(const Type& declared, const Type& inferred) const {
+  Type result = declared;
+  if (inferred.kind == Type::Kind::unknown) return result;
+  for (Dim& dim : result.shape) {
+    if (dim.known()) dim = {};
+  }
+  if (result.element && inferred.element) {
+    result.element = std::make_shared<const Type>(believed(*result.element, *inferred.element));
+  }
+  return result;
+}
+
 // The computed type decides; what the file declares fills the gaps.
 void Inference::set_output(const Node& node, std::size_t i, const Type& inferred) {
   const ValueId id = node.outputs[i];
   if (!id.valid()) return;
   bool conflict = false;
   const Type declared = declared_type(id);
-  types_.of[id.at()] = merge(inferred, declared, &conflict);
+  merge(inferred, declared, &conflict);
+  types_.of[id.at()] = merge(inferred, believed(declared, inferred));
   if (conflict) {
     contradicted_[id.at()] = true;
     note(node, "output '" + graph_.value(id).name + "' is declared " + to_string(graph_, declared) +
@@ -232,7 +263,7 @@ std::vector<Type> Inference::infer_body(BodyId id, std::span<const Type> inputs)
   infer_nodes(body);
   std::vector<Type> outputs;
   for (const ValueId output : body.outputs) {
-    outputs.push_back(output.valid() ? merge(types_.of[output.at()], declared_type(output)) : Type{});
+    outputs.push_back(output.valid() ? types_.of[output.at()] : Type{});
   }
   return outputs;
 }
@@ -266,6 +297,8 @@ void Inference::fold(const Node& node, const OpDef& op) {
 
 }  // namespace
 
-Types infer_types(const Graph& graph, const Bindings& bindings) { return Inference(graph, bindings).run(); }
+Types infer_types(const Graph& graph, const Bindings& bindings, const ElementBounds& elements) {
+  return Inference(graph, bindings, elements).run();
+}
 
 }  // namespace finity

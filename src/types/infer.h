@@ -23,7 +23,11 @@ struct Bindings {
 // "x:1,3,224,224", "x:[1,3,224,224]", "x:1x3x224x224", "x:" (a scalar); "batch=4" binds a symbol.
 void add_binding(Bindings& bindings, std::string_view text);
 
+// Elements of small integer inputs as far as a contract bounds them: some of them are sizes.
+using ElementBounds = std::map<ValueId, Shape>;
+
 struct Types {
+  Bindings bindings;                         // these types were inferred with
   std::vector<Type> of;                      // by ValueId
   std::vector<std::optional<Tensor>> known;  // by ValueId: elements of small values
   std::vector<Note> notes;                   // declared types that contradict, nodes without a rule
@@ -32,6 +36,6 @@ struct Types {
 };
 
 // Throws Error naming the node when the model contradicts an op's rules.
-Types infer_types(const Graph& graph, const Bindings& bindings = {});
+Types infer_types(const Graph& graph, const Bindings& bindings = {}, const ElementBounds& elements = {});
 
 }  // namespace finity
