@@ -132,7 +132,8 @@ void Checker::check_infinite(ValueId value, NodeId node, const Range& seen) {
   report("FN402", value, node, seen, !sentinel || reaches_output_infinite(value));
 }
 
-// What a value may become part of: results of its users, what enters and leaves their bodies. Which of them is not asked.
+// What a value may become part of: results of its users, what enters and leaves their bodies. Which of them is not
+// asked.
 std::vector<ValueId> Checker::next_values(ValueId value) const {
   std::vector<ValueId> result;
   const auto add = [&](const std::vector<ValueId>& values) {

@@ -51,8 +51,8 @@ struct AbsTensor {
   std::vector<Form> forms = {};                      // one per cell, or empty: each cell is its own symbol
   Sym first_symbol = -1;                             // of the cells' own symbols; set when the value is stored
   Facts facts = {};
-  // Of each axis; of all elements together when not ranked. Empty: nothing is known. The engine sets them from the type,
-  // which alone decides what may be empty.
+  // Of each axis; of all elements together when not ranked. Empty: nothing is known. The engine sets them from the
+  // type, which alone decides what may be empty.
   std::vector<SizeLimits> limits = {};
   // All elements, where they are known. The cells may be coarser.
   std::shared_ptr<const Tensor> exact = {};

@@ -70,9 +70,7 @@ Facts rows_of_part(const AbsTensor& x, std::size_t axis) {
 
 namespace {
 
-bool has_elements_along(const AbsTensor& x, std::size_t axis) {
-  return x.sizes[axis] > 0 || (x.sizes[axis] < 0 && !x.may_be_empty);
-}
+bool has_elements_along(const AbsTensor& x, std::size_t axis) { return x.size_limits(axis).least >= 1; }
 
 // Of a fact of the first part about rows that lie in one part each, what the others say as well.
 std::optional<Fact> in_all_parts(const Fact& fact, std::span<const AbsTensor* const> parts) {

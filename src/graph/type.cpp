@@ -139,8 +139,7 @@ Type join(const Type& a, const Type& b) {
   if (a.dtype == b.dtype) result.dtype = a.dtype;
   if (a.ranked && b.ranked && a.shape.size() == b.shape.size()) {
     result.ranked = true;
-    for (std::size_t i = 0; i < a.shape.size(); ++i)
-      result.shape.push_back(either(a.shape[i], b.shape[i]));
+    for (std::size_t i = 0; i < a.shape.size(); ++i) result.shape.push_back(either(a.shape[i], b.shape[i]));
   } else {
     result.count = either(a.elements(), b.elements());
   }

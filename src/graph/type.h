@@ -74,7 +74,12 @@ struct Type {
     return {.kind = Kind::tensor, .dtype = dtype, .ranked = false, .shape = {}, .element = nullptr, .count = {}};
   }
   static Type tensor(DType dtype, Shape shape) {
-    return {.kind = Kind::tensor, .dtype = dtype, .ranked = true, .shape = std::move(shape), .element = nullptr, .count = {}};
+    return {.kind = Kind::tensor,
+            .dtype = dtype,
+            .ranked = true,
+            .shape = std::move(shape),
+            .element = nullptr,
+            .count = {}};
   }
   static Type tensor_of(DType dtype, std::span<const std::int64_t> dims);
   static Type sequence(Type element);

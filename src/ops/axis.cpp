@@ -6,6 +6,7 @@
 #include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/movement_rules.h"
+#include "ops/shape_values.h"
 
 namespace finity {
 

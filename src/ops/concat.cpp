@@ -30,11 +30,7 @@ Shape concatenated(std::span<const Shape* const> parts, const Shape& example, st
   Shape result = example;
   result[axis] = Dim::of(0);
   for (const Shape* part : parts) {
-    if (part == nullptr) {
-      result[axis] = {};
-      break;
-    }
-    result[axis] = plus(result[axis], (*part)[axis]);
+    result[axis] = plus(result[axis], part == nullptr ? Dim{} : (*part)[axis]);
   }
   for (const Shape* part : parts) {
     for (std::size_t i = 0; part != nullptr && i < result.size(); ++i) {
@@ -143,7 +139,8 @@ void check_parts(const Call& call, std::size_t count) {
 Shape equal_unknown_parts(const Call& call, const Dim& dim) {
   const auto count = static_cast<std::int64_t>(call.output_count());
   const bool uneven = call.version() >= 18;
-  const Dim part = Dim::between(!uneven && dim.least_size() >= 1 ? 1 : 0, steps_in(Dim::of(dim.most_size()), count).size);
+  const Dim part =
+      Dim::between(!uneven && dim.least_size() >= 1 ? 1 : 0, steps_in(Dim::of(dim.most_size()), count).size);
   Shape result(call.output_count(), part);
   if (uneven && dim.least_size() >= 1) result.front().least = 1;
   return result;

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "ops/dot.h"
 #include "ops/rules.h"
+#include "ops/shape_values.h"
 
 namespace finity {
 
@@ -42,8 +43,8 @@ void require_spatial(const Shape& x, const Shape& w) {
 void infer_convolution(InferCall& call, std::size_t x_input, std::size_t w_input) {
   if (!call.ranked(x_input) && !call.ranked(w_input)) return;
   // They have the same rank, so one of them is enough to know it.
-  const Shape x = call.ranked(x_input) ? call.shape(x_input) : Shape(call.rank(w_input));
-  const Shape w = call.ranked(w_input) ? call.shape(w_input) : Shape(call.rank(x_input));
+  const Shape x = call.ranked(x_input) ? call.shape(x_input) : unknown_shape_of(call.in(x_input), call.rank(w_input));
+  const Shape w = call.ranked(w_input) ? call.shape(w_input) : unknown_shape_of(call.in(w_input), call.rank(x_input));
   require_spatial(x, w);
   check_channels(group_count(call), x[1], w);
   const Window window = read_window(call, x.size() - 2, std::span(w).subspan(2));

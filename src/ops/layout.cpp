@@ -179,7 +179,7 @@ Shape flattened(const Shape& in, std::int64_t axis) {
 }
 
 void infer_flatten(InferCall& call) {
-  call.set_shape(0, call.ranked(0) ? flattened(call.shape(0), call.integer("axis")) : unknown_shape(2));
+  call.set_shape(0, call.ranked(0) ? flattened(call.shape(0), call.integer("axis")) : unknown_shape_of(call.in(0), 2));
 }
 
 void eval_flatten(EvalCall& call) {
@@ -211,6 +211,7 @@ Shape squeezed(const Shape& in, const std::optional<std::vector<std::int64_t>>& 
 
 void infer_squeeze(InferCall& call) {
   keep_shape_value(call);
+  call.out(0).count = call.in(0).elements();
   if (!call.ranked(0)) return;
   const Shape& in = call.shape(0);
   if (!given(call, "axes", 1)) {
@@ -219,7 +220,9 @@ void infer_squeeze(InferCall& call) {
   }
   const auto wanted = entries(call, "axes", 1);
   if (const auto axes = numbers(wanted)) call.set_shape(0, squeezed(in, axes));
-  else if (wanted && wanted->size() <= in.size()) call.set_shape(0, unknown_shape(in.size() - wanted->size()));
+  else if (wanted && wanted->size() <= in.size()) {
+    call.set_shape(0, unknown_shape_of(call.in(0), in.size() - wanted->size()));
+  }
 }
 
 void eval_squeeze(EvalCall& call) {
@@ -239,9 +242,10 @@ Shape unsqueezed(const Shape& in, std::span<const std::int64_t> axes) {
 void infer_unsqueeze(InferCall& call) {
   if (!given(call, "axes", 1)) throw Error("axes are missing");
   const auto wanted = entries(call, "axes", 1);
+  call.out(0).count = call.in(0).elements();
   if (!call.ranked(0) || !wanted) return;
   if (const auto axes = numbers(wanted)) call.set_shape(0, unsqueezed(call.shape(0), *axes));
-  else call.set_shape(0, unknown_shape(call.rank(0) + wanted->size()));
+  else call.set_shape(0, unknown_shape_of(call.in(0), call.rank(0) + wanted->size()));
   keep_shape_value(call);
 }
 
@@ -295,7 +299,8 @@ std::vector<std::size_t> order_of(const Call& call, std::size_t rank) {
 void infer_transpose(InferCall& call) {
   if (!call.ranked(0)) {
     const std::size_t rank = call.integers("perm").size();
-    if (rank > 0) call.set_shape(0, unknown_shape(rank));
+    if (rank > 0) call.set_shape(0, unknown_shape_of(call.in(0), rank));
+    else call.out(0).count = call.in(0).count;
     return;
   }
   Shape result;

@@ -15,8 +15,7 @@ bool is_short_list(const Type& type) { return type.ranked && type.shape.size() <
 // What a Dim can say: numbers that would wrap in a narrow dtype stay unknown.
 Dim as_element(DType dtype, const PartialInt& x) {
   const auto holds = [&](std::int64_t value) {
-    return value >= 0 ? static_cast<std::uint64_t>(value) <= int_max(dtype)
-                      : value >= int_min(dtype);
+    return value >= 0 ? static_cast<std::uint64_t>(value) <= int_max(dtype) : value >= int_min(dtype);
   };
   if (holds(x.least) && holds(x.most)) return x.as_dim();
   return {.size = -1, .symbol = x.value ? SymbolId{} : x.symbol};
@@ -40,9 +39,9 @@ PartialInt sum(const PartialInt& a, const PartialInt& b) {
 PartialInt difference(const PartialInt& a, const PartialInt& b) {
   if (b.is(0)) return a;
   if (surely_equal(a, b)) return PartialInt::of(0);
-  return PartialInt::between(low(saturated_sum(a.least, -b.most), has_least(a) && has_most(b)),
-                             high(saturated_sum(a.most, b.least == Dim::kNoLeast ? 0 : -b.least),
-                                  has_most(a) && has_least(b)));
+  return PartialInt::between(
+      low(saturated_sum(a.least, -b.most), has_least(a) && has_most(b)),
+      high(saturated_sum(a.most, b.least == Dim::kNoLeast ? 0 : -b.least), has_most(a) && has_least(b)));
 }
 
 PartialInt product(const PartialInt& a, const PartialInt& b) {

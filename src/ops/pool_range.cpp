@@ -224,12 +224,12 @@ void range_global_average_pool(RangeCall& call) {
   if (x.ranked) {
     AbsTensor mean = reduced_mean(call, x, {spatial_axes(x), true});
     // Some libraries make the mean of nothing 0.
-    if (may_be_empty(x, spatial_axes(x))) mean = map_cells(mean, dtype, [](const Range& cell) { return join(cell, point(0)); });
+    if (may_be_empty(x, spatial_axes(x)))
+      mean = map_cells(mean, dtype, [](const Range& cell) { return join(cell, point(0)); });
     return call.out(0, std::move(mean));
   }
-  call.out(0, in_all_carriers(call, dtype, [&](DType carrier) {
-             return group_mean(dtype, carrier, some_elements(x));
-           }));
+  call.out(0,
+           in_all_carriers(call, dtype, [&](DType carrier) { return group_mean(dtype, carrier, some_elements(x)); }));
 }
 
 // ---- norm --------------------------------------------------------------------
@@ -304,7 +304,8 @@ void range_global_lp_pool(RangeCall& call) {
   };
   AbsTensor result = x.ranked ? reduced_cells(x, spatial_axes(x), true, dtype, norm)
                               : uniform(call.out_type(0), norm(some_elements(x)));
-  if (!x.ranked || may_be_empty(x, spatial_axes(x))) result = map_cells(result, dtype, [](const Range& cell) { return join(cell, point(0)); });
+  if (!x.ranked || may_be_empty(x, spatial_axes(x)))
+    result = map_cells(result, dtype, [](const Range& cell) { return join(cell, point(0)); });
   call.out(0, std::move(result));
 }
 

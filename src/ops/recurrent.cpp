@@ -8,6 +8,7 @@
 #include "ops/families.h"
 #include "ops/recurrent_range.h"
 #include "ops/rules.h"
+#include "ops/shape_values.h"
 #include "tensor/convert.h"
 #include "tensor/float_formats.h"
 
@@ -321,13 +322,10 @@ void infer_recurrent(InferCall& call) {
   require_rank(call, 4, 1);
   const bool batch_first = call.integer("layout") != 0;
   const Dim directions = Dim::of(direction_count(call));
-  Dim time;
-  Dim batch;
+  const Shape x = call.ranked(0) ? call.shape(0) : unknown_shape_of(call.in(0), 3);
+  const Dim time = x[batch_first ? 1 : 0];
+  const Dim batch = x[batch_first ? 0 : 1];
   Dim hidden;
-  if (call.ranked(0)) {
-    time = call.shape(0)[batch_first ? 1 : 0];
-    batch = call.shape(0)[batch_first ? 0 : 1];
-  }
   if (call.integer("hidden_size", 0) > 0) hidden = Dim::of(call.integer("hidden_size"));
   else if (call.ranked(2)) hidden = call.shape(2)[2];
   call.set_shape(0, sequence_shape(batch_first, time, directions, batch, hidden));

@@ -201,7 +201,9 @@ Groups group_slices(const Tensor& in, std::size_t axis, bool sorted) {
 void infer_unique(InferCall& call) {
   Dim inputs = call.ranked(0) ? product(call.shape(0)) : call.in(0).elements();
   // Of something there is at least one kind.
-  const auto kinds = [](const Dim& of) { return Dim::between(std::min<std::int64_t>(of.least_size(), 1), of.most_size()); };
+  const auto kinds = [](const Dim& of) {
+    return Dim::between(std::min<std::int64_t>(of.least_size(), 1), of.most_size());
+  };
   if (!call.has_attr("axis")) {
     call.set_shape(0, {kinds(inputs)});
   } else if (call.ranked(0)) {

@@ -113,6 +113,11 @@ void check_tuples(const Shape& indices, std::size_t rank) {
 
 Shape unknown_shape(std::size_t rank) { return Shape(rank); }
 
+Shape unknown_shape_of(const Type& whole, std::size_t rank) {
+  const std::int64_t least = std::min<std::int64_t>(whole.elements().least_size(), 1);
+  return Shape(rank, Dim::between(least, Dim::kNoMost));
+}
+
 Shape shape_of(const Tensor& tensor) { return Type::tensor_of(tensor.dtype(), tensor.dims()).shape; }
 
 Dims sizes_of(const Shape& shape) {

@@ -58,6 +58,8 @@ void keep_shape_value(InferCall& call);
 void check_tuples(const Shape& indices, std::size_t rank);
 
 Shape unknown_shape(std::size_t rank);
+// The same, of something that has elements or has none as `whole` does.
+Shape unknown_shape_of(const Type& whole, std::size_t rank);
 Shape shape_of(const Tensor& tensor);
 // Where every size is known, as in evaluation.
 Dims sizes_of(const Shape& shape);

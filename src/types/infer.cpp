@@ -272,6 +272,10 @@ bool Inference::foldable(const Node& node, const OpDef& op) const {
   if (op.random || op.eval == nullptr || !bodies_of(node.attrs).empty()) return false;
   const auto has_elements = [&](ValueId id) { return !id.valid() || types_.known[id.at()].has_value(); };
   const auto is_small = [&](ValueId id) { return !id.valid() || small(types_.of[id.at()]); };
+  // Where libraries compute other bits, what follows from them is not known.
+  const auto holds_floats = [&](ValueId id) { return id.valid() && is_float(types_.of[id.at()].dtype); };
+  const bool floats = std::ranges::any_of(node.inputs, holds_floats) || std::ranges::any_of(node.outputs, holds_floats);
+  if (floats && !op.exact) return false;
   return std::ranges::all_of(node.inputs, has_elements) && std::ranges::all_of(node.outputs, is_small);
 }
 

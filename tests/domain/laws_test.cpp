@@ -199,8 +199,13 @@ TEST(TensorCounts, UnknownSizesGiveBounds) {
   const AbsTensor x = uniform(DType::float32, {2, -1, 5}, {});
   EXPECT_EQ(x.least_count(0b101), 10);
   EXPECT_EQ(x.most_count(0b101), 10);
-  EXPECT_EQ(x.least_count(0b111), 10);
+  EXPECT_EQ(x.least_count(0b111), 0);
   EXPECT_EQ(x.most_count(0b111), 10 * kManyElements);
+  const AbsTensor y = uniform(Type::tensor(DType::float32, {Dim::of(2), Dim::between(3, 7), Dim::of(5)}), {});
+  EXPECT_EQ(y.least_count(0b111), 30);
+  EXPECT_EQ(y.most_count(0b111), 70);
+  EXPECT_TRUE(x.may_be_empty());
+  EXPECT_FALSE(y.may_be_empty());
   EXPECT_EQ(uniform(DType::float32, {0, -1}, {}).most_count(0b11), 0);
   EXPECT_EQ(uniform(Type::tensor(DType::float32), {}).most_count(1), kManyElements);
 }
