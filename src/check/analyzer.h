@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "check/analyze.h"
+#include "ops/lengths.h"
 #include "ops/op.h"
 
 namespace finity {
@@ -82,6 +83,7 @@ class Analyzer {
   void give_up(NodeId id, std::string reason, std::string_view rule);
 
   // evaluate.cpp
+  Operands operands_of(const Node& node);
   void evaluate(NodeId id, const Node& node);
   bool store_known(const Node& node);
   bool leaves_integers(const Node& node);
@@ -98,6 +100,20 @@ class Analyzer {
   // The op's sites, unknown for this reason; sites that are there already only when `again`.
   void leave_undecided(NodeId id, const std::string& reason, bool again);
 
+  // lengths.cpp
+  bool measurable(const Node& node) const;
+  void shorten(const Node& node, RangeCall& call);
+  double length_of(ValueId id, const Rows& rows);
+  double length_behind(ValueId id, const Rows& rows);
+  void remember_length(ValueId id, const Rows& rows, double length, AbsTensor& range);
+
+  // recentred.cpp
+  const Node* made_by(ValueId value, const OpDef* op) const;
+  double centred_product(ValueId x, ValueId m, ValueId f);
+  double difference_of_products(ValueId p, ValueId q);
+  void recentre(const Node& node, RangeCall& call);
+  void keep_near(AbsTensor& result, const Range& centre, double distance, std::initializer_list<ValueId> parts);
+
   // sites.cpp
   void check_operands(NodeId id, const Node& node, Operands& operands, std::vector<AbsTensor>& restricted);
   // Records what is new in the result, and gives the result without it. Infinities and NaNs of the operands explain
@@ -109,7 +125,6 @@ class Analyzer {
                      const Flags& explained);
   Range result_without(const Node& node, const Operands& operands, std::size_t output, bool infinities);
   AbsTensor rule_result(const Node& node, Operands operands, std::size_t output);
-  Operands operands_of(const Node& node);
   void blame(Finding& finding, int index, const Taint& taint);
   int ignorance_at(NodeId id) const;
   int record(NodeId id, ValueId value, const Site& site);
@@ -151,9 +166,12 @@ class Analyzer {
   NodeId stopped_at_ = {};
   std::vector<bool> missing_;  // by ValueId: a constant whose numbers are not there; empty: none is
   int missing_finding_ = -1;
-  std::size_t stored_ = 0;  // bytes of ranges, about
-  int depth_ = 0;           // of subgraphs
-  int probing_ = 0;         // > 0: nothing is recorded
+  std::size_t stored_ = 0;                             // bytes of ranges, about
+  int depth_ = 0;                                      // of subgraphs
+  int probing_ = 0;                                    // > 0: nothing is recorded
+  int restricted_ = 0;                                 // > 0: ranges hold under a condition only
+  int measuring_ = 0;                                  // nodes whose operands' lengths are being asked for
+  std::unordered_map<std::uint64_t, double> lengths_;  // by value and axes
 };
 
 }  // namespace finity

@@ -141,9 +141,13 @@ void Analyzer::apply_rule(NodeId id, const Node& node, Operands operands) {
   hooks.not_below = [&](std::size_t whole, std::size_t part) {
     return not_below(node.inputs[whole], node.inputs[part]);
   };
+  if (node.op->length != nullptr)
+    hooks.length = [&](std::size_t operand, const Rows& rows) { return length_of(node.inputs[operand], rows); };
   call.set_hooks(std::move(hooks));
   node.op->range(call);
   use_rows(call);
+  shorten(node, call);
+  recentre(node, call);
   for (Site& site : call.sites()) {
     const ValueId value =
         site.operand >= 0 ? node.inputs[static_cast<std::size_t>(site.operand)] : node.outputs.front();

@@ -262,6 +262,7 @@ AbsTensor Analyzer::assuming(const Node& node, std::size_t operand, std::size_t 
     result_.ranges[restricted.at()].cells = range.cells;
     result_.ranges[restricted.at()].exact.reset();
   }
+  ++restricted_;
   for (const NodeId id : nodes) {
     forget_this_visit(id);  // decided anew under the restriction
     run_node(id);
@@ -270,6 +271,7 @@ AbsTensor Analyzer::assuming(const Node& node, std::size_t operand, std::size_t 
       if (out.valid()) result_.guarded[out.at()] = true;
     }
   }
+  --restricted_;
   AbsTensor result = get(value);
   for (auto& [restricted, range] : saved) result_.ranges[restricted.at()] = std::move(range);
   return result;

@@ -6,6 +6,7 @@
 #include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/legacy_broadcast.h"
+#include "ops/lengths.h"
 #include "ops/partial_ints.h"
 
 namespace finity {
@@ -202,6 +203,7 @@ const OpDef kOps[] = {
      .infer = infer_arithmetic<partial<Plus, sum>>,
      .eval = eval_arithmetic<Plus>,
      .range = range_add,
+     .length = length_sum,
      .overflow = "FN203",
      .elementwise = true},
     {.name = "Sub",
@@ -213,6 +215,7 @@ const OpDef kOps[] = {
      .infer = infer_arithmetic<partial<Minus, difference>>,
      .eval = eval_arithmetic<Minus>,
      .range = range_subtract,
+     .length = length_sum,
      .overflow = "FN203",
      .elementwise = true},
     {.name = "Mul",
@@ -224,6 +227,7 @@ const OpDef kOps[] = {
      .infer = infer_arithmetic<partial<Times, product>>,
      .eval = eval_arithmetic<Times>,
      .range = range_multiply,
+     .length = length_product,
      .overflow = "FN203",
      .invalid = "FN303",
      .elementwise = true},
@@ -236,6 +240,7 @@ const OpDef kOps[] = {
      .infer = infer_arithmetic<partial_quotient>,
      .eval = eval_arithmetic<Quotient>,
      .range = range_divide,
+     .length = length_quotient,
      .hazards = division_hazards(),
      .overflow = "FN208",
      .elementwise = true},

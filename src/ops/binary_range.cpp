@@ -115,6 +115,21 @@ void use_inverse(RangeCall& call, const AbsTensor& x, const AbsTensor& inverse) 
   cap_magnitude(call.outs()[0], fact->range.hi * (1 + 4 * unit_roundoff(call.out_dtype(0))));
 }
 
+// What shrinks as a source grows still does so times something bounded; where that underflows, the source makes at most
+// this of what is lost.
+void carry_inverse(const RangeCall& call, const AbsTensor& inverse, const AbsTensor& factor, AbsTensor& result) {
+  const DType dtype = result.dtype;
+  if (!is_float(dtype) || call.settings().flush_subnormals || !factor.hull().is_finite()) return;
+  if (!inverse.hull().is_finite() || !inverse.ranked || result.rank() != inverse.rank()) return;
+  for (const Fact& fact : inverse.facts) {
+    if (fact.kind != Fact::Kind::at_most_inverse || !fact.aligned) continue;
+    Fact moved = fact;
+    moved.range.hi = fact.range.hi * factor.hull().magnitude() * (1 + 4 * unit_roundoff(dtype)) +
+                     max_finite(dtype) * min_subnormal(dtype);
+    if (moved.range.hi < max_finite(dtype)) result.facts.push_back(moved);
+  }
+}
+
 // A bound of |source| times a positive constant: a largest absolute value over 127.
 void carry_scaled_abs(const RangeCall& call, const Fact& fact, double factor, AbsTensor& result) {
   const DType dtype = result.dtype;
@@ -182,6 +197,8 @@ void range_multiply(RangeCall& call) {
   use_inverse(call, a, b);
   use_inverse(call, b, a);
   carry_norms(call, a, b, call.outs()[0]);
+  carry_inverse(call, a, b, call.outs()[0]);
+  carry_inverse(call, b, a, call.outs()[0]);
   const std::optional<double> left = constant_of(a);
   const std::optional<double> right = constant_of(b);
   if (!left && !right) return carry_elements(call, multiply, call.outs()[0]);
@@ -206,7 +223,9 @@ void range_divide(RangeCall& call) {
   const bool finite = a.hull().is_finite();
   const bool covered = related(b, Kind::at_least, a) != nullptr || related(b, Kind::max_of, a) != nullptr ||
                        related(b, Kind::sum_of, a) != nullptr;
-  const bool share = positive && finite && a.hull().lo >= 0 && result.hull().greatest() > 1;
+  // Of a divisor that is only known not to be zero this is all that can be said.
+  const bool above_zero = positive || (b.hull().is_finite() && b.hull().lo >= 0 && !b.hull().may_be_zero());
+  const bool share = above_zero && finite && a.hull().lo >= 0 && result.hull().greatest() > 1;
   if (share && (covered || (!call.settings().flush_subnormals && call.not_below(1, 0)))) cap_above(result, 1);
   if (const Fact* norm = related(b, Kind::at_least_abs, a);
       norm != nullptr && positive && finite && norm->slack < 0.5) {

@@ -6,6 +6,7 @@
 
 #include "ops/elementwise.h"
 #include "ops/families.h"
+#include "ops/lengths.h"
 #include "ops/partial_ints.h"
 
 namespace finity {
@@ -129,6 +130,7 @@ const OpDef kOps[] = {
      .infer = infer_cast,
      .eval = eval_cast,
      .range = range_cast_op,
+     .length = length_cast,
      .overflow = "FN206",
      .elementwise = true},
     {.name = "CastLike",

@@ -6,6 +6,7 @@
 
 #include "ops/accumulate.h"
 #include "ops/families.h"
+#include "ops/lengths.h"
 #include "ops/norm_range.h"
 #include "ops/reduction.h"
 #include "ops/rules.h"
@@ -320,7 +321,8 @@ const OpDef kOps[] = {
                 "statistics are asked for; variance in two passes",
      .infer = infer_batch_norm,
      .eval = eval_batch_norm,
-     .range = range_batch_norm},
+     .range = range_batch_norm,
+     .length = length_given_moments},
     {.name = "InstanceNormalization",
      .summary = "(x - mean) / sqrt(variance + epsilon) * scale + bias with the moments of each instance and channel",
      .signature = "(input: T, scale: T, B: T) -> (output: T) where T: float",

@@ -6,6 +6,7 @@
 #include "ops/extremes.h"
 #include "ops/families.h"
 #include "ops/legacy_broadcast.h"
+#include "ops/lengths.h"
 #include "ops/partial_ints.h"
 #include "ops/select_range.h"
 
@@ -277,6 +278,7 @@ const OpDef kOps[] = {
      .infer = infer_where,
      .eval = eval_where,
      .range = range_where,
+     .length = length_where,
      .elementwise = true},
     {.name = "Clip",
      .summary = "x limited to [min, max]; max wins where min is larger",
@@ -287,6 +289,7 @@ const OpDef kOps[] = {
      .infer = infer_same_shape,
      .eval = eval_clip,
      .range = range_clip,
+     .length = length_clip,
      .elementwise = true},
 };
 

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "domain/symbol_moves.h"
 #include "ops/families.h"
+#include "ops/lengths.h"
 #include "ops/move.h"
 #include "ops/movement_rules.h"
 #include "ops/pieces.h"
@@ -260,7 +261,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_concat,
      .eval = eval_concat,
-     .range = range_concat},
+     .range = range_concat,
+     .length = length_concat},
     {.name = "Split",
      .summary = "parts along an axis, of equal or given sizes",
      .signature = "(input: T, split?: int64 | float) -> (outputs...: T) where T: any",
@@ -269,7 +271,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_split,
      .eval = eval_split,
-     .range = range_split},
+     .range = range_split,
+     .length = length_part},
 };
 
 }  // namespace

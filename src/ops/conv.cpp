@@ -7,6 +7,7 @@
 #include "ops/convolution.h"
 #include "ops/dot.h"
 #include "ops/families.h"
+#include "ops/lengths.h"
 #include "ops/rules.h"
 #include "tensor/convert.h"
 
@@ -119,6 +120,7 @@ const OpDef kOps[] = {
      .infer = infer_conv,
      .eval = eval_conv,
      .range = range_conv,
+     .length = length_conv,
      .overflow = "FN204"},
     {.name = "CausalConvWithState",
      .since = 27,

@@ -216,7 +216,8 @@ std::vector<std::vector<std::int64_t>> classes_along(std::int64_t kernel, std::i
   return classes;
 }
 
-// Over all axes, taps numbered row-major.
+}  // namespace
+
 std::vector<std::vector<std::int64_t>> tap_classes(std::span<const std::int64_t> kernel,
                                                    std::span<const std::int64_t> strides,
                                                    std::span<const std::int64_t> dilations) {
@@ -237,6 +238,16 @@ std::vector<std::vector<std::int64_t>> tap_classes(std::span<const std::int64_t>
   return classes;
 }
 
+std::vector<std::int64_t> steps_of(const RangeCall& call, std::string_view name, std::size_t rank) {
+  std::vector<std::int64_t> steps = call.integers(name);
+  if (steps.empty()) steps.assign(rank, 1);
+  const bool good = steps.size() == rank && std::ranges::all_of(steps, [](std::int64_t step) { return step > 0; });
+  if (!good) throw Error("attribute '" + std::string(name) + "' does not have one positive number per axis");
+  return steps;
+}
+
+namespace {
+
 // The most taps that meet; kManyElements when sizes are unknown.
 double most_meeting(std::span<const std::int64_t> kernel, std::span<const std::int64_t> strides,
                     std::span<const std::int64_t> dilations) {
@@ -246,14 +257,6 @@ double most_meeting(std::span<const std::int64_t> kernel, std::span<const std::i
     most *= std::ceil(static_cast<double>(kernel[i]) / static_cast<double>(period(strides[i], dilations[i])));
   }
   return most;
-}
-
-std::vector<std::int64_t> steps_of(const RangeCall& call, std::string_view name, std::size_t rank) {
-  std::vector<std::int64_t> steps = call.integers(name);
-  if (steps.empty()) steps.assign(rank, 1);
-  const bool good = steps.size() == rank && std::ranges::all_of(steps, [](std::int64_t step) { return step > 0; });
-  if (!good) throw Error("attribute '" + std::string(name) + "' does not have one positive number per axis");
-  return steps;
 }
 
 // W [C, M / groups, kernel...]. The columns of its sums are (group, channel, tap).

@@ -25,6 +25,14 @@ std::vector<double> channel_addend(RangeCall& call, std::size_t input);
 // Adds a bias [M] to the channels, the second axis.
 void add_channels(SumGrid& grid, const AbsTensor& bias);
 
+// Taps of a kernel, numbered row-major, by the positions of the finer image (the operand of a convolution, the result
+// of a transposed one) that they can meet at: two taps of different classes never meet.
+std::vector<std::vector<std::int64_t>> tap_classes(std::span<const std::int64_t> kernel,
+                                                   std::span<const std::int64_t> strides,
+                                                   std::span<const std::int64_t> dilations);
+// An attribute with one positive number per axis; ones when it is absent.
+std::vector<std::int64_t> steps_of(const RangeCall& call, std::string_view name, std::size_t rank);
+
 AbsTensor conv_range(RangeCall& call);  // of inputs X, W, B
 void range_conv(RangeCall& call);
 void range_causal_conv(RangeCall& call);

@@ -9,6 +9,7 @@
 #include "ops/conv_range.h"
 #include "ops/dot.h"
 #include "ops/families.h"
+#include "ops/lengths.h"
 #include "ops/rules.h"
 #include "ops/window.h"
 #include "tensor/convert.h"
@@ -279,6 +280,7 @@ const OpDef kOps[] = {
      .infer = infer_conv_transpose,
      .eval = eval_conv_transpose,
      .range = range_conv_transpose,
+     .length = length_conv_transpose,
      .overflow = "FN204"},
     {.name = "Col2Im",
      .since = 18,

@@ -8,6 +8,7 @@
 #include "domain/symbol_moves.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
+#include "ops/lengths.h"
 #include "ops/move.h"
 #include "ops/movement_rules.h"
 #include "ops/range_rules.h"
@@ -105,10 +106,8 @@ class ReshapeRule {
     }
   }
   void copy_axis(std::size_t axis) {
-    if (in_ == nullptr) {
-      result_[axis] = {};
-      return;
-    }
+    result_[axis] = {};
+    if (in_ == nullptr) return;
     if (axis >= in_->size()) throw Error("0 in the new shape at axis " + std::to_string(axis) + ", which data lacks");
     result_[axis] = (*in_)[axis];
     copied_.push_back(axis);
@@ -120,8 +119,7 @@ class ReshapeRule {
   }
   void check_count() {
     rest_.cancel();
-    const Dim have = product(rest_.above);
-    const Dim want = product(rest_.below);
+    const Dim have = product(rest_.above), want = product(rest_.below);
     if (have.known() && want.known() && have.size != want.size) {
       throw Error("cannot reshape " + std::to_string(have.size) + " elements to " + std::to_string(want.size));
     }
@@ -448,7 +446,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_reshape,
      .eval = eval_reshape,
-     .range = range_reshape},
+     .range = range_reshape,
+     .length = length_reshape},
     {.name = "Flatten",
      .summary = "a matrix: the axes before and from `axis` on become one each",
      .signature = "(input: T) -> (output: T) where T: any",
@@ -456,7 +455,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_flatten,
      .eval = eval_flatten,
-     .range = range_reshape},
+     .range = range_reshape,
+     .length = length_reshape},
     {.name = "Squeeze",
      .summary = "without the given axes of size 1, or without all of them",
      .signature = "(data: T, axes?: int64) -> (squeezed: T) where T: any",
@@ -465,7 +465,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_squeeze,
      .eval = eval_squeeze,
-     .range = range_squeeze},
+     .range = range_squeeze,
+     .length = length_reshape},
     {.name = "Unsqueeze",
      .summary = "with new axes of size 1",
      .signature = "(data: T, axes?: int64) -> (expanded: T) where T: any",
@@ -474,7 +475,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_unsqueeze,
      .eval = eval_unsqueeze,
-     .range = range_unsqueeze},
+     .range = range_unsqueeze,
+     .length = length_reshape},
     {.name = "Transpose",
      .summary = "axes in another order, reversed by default",
      .signature = "(data: T) -> (transposed: T) where T: any",
@@ -483,7 +485,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_transpose,
      .eval = eval_transpose,
-     .range = range_transpose},
+     .range = range_transpose,
+     .length = length_transpose},
     {.name = "Identity",
      .summary = "its operand, a tensor, sequence or optional",
      .signature = "(input: value) -> (output: value)",

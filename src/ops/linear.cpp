@@ -6,6 +6,7 @@
 #include "ops/dot.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
+#include "ops/lengths.h"
 #include "ops/matmul.h"
 #include "ops/matmul_range.h"
 #include "ops/rules.h"
@@ -183,6 +184,7 @@ const OpDef kOps[] = {
      .infer = infer_matmul,
      .eval = eval_matmul,
      .range = range_matmul,
+     .length = length_matmul,
      .overflow = "FN204"},
     {.name = "Gemm",
      .summary = "alpha * A * B + beta * C for matrices, A and B perhaps transposed",
@@ -193,6 +195,7 @@ const OpDef kOps[] = {
      .infer = infer_gemm,
      .eval = eval_gemm,
      .range = range_gemm,
+     .length = length_gemm,
      .overflow = "FN204"},
     {.name = "Det",
      .since = 11,

@@ -12,6 +12,8 @@
 namespace finity {
 
 class RangeCall;
+struct Rows;
+struct Length;
 
 // What the truth of a boolean result says about the operands: how guards refine ranges.
 enum class Relation : std::uint8_t {
@@ -43,6 +45,8 @@ struct OpDef {
   void (*infer)(InferCall&) = nullptr;
   void (*eval)(EvalCall&) = nullptr;    // null: the op is typed but cannot be run
   void (*range)(RangeCall&) = nullptr;  // see range_call.h; null: nothing is known of its results
+  // How long rows of every float result are at most, see lengths.h; null: what their elements allow.
+  Length (*length)(RangeCall&, const Rows&) = nullptr;
   Hazards hazards = {};
   std::string_view overflow = {};  // rule when the result may be infinite and no operand is (else FN203)
   std::string_view invalid = {};   // rule when the result may be NaN and no operand is (else FN302)

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "domain/symbol_moves.h"
 #include "ops/families.h"
+#include "ops/lengths.h"
 #include "ops/move.h"
 #include "ops/movement_rules.h"
 #include "ops/pieces.h"
@@ -261,7 +262,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_pad,
      .eval = eval_pad,
-     .range = range_pad},
+     .range = range_pad,
+     .length = length_pad},
     {.name = "CenterCropPad",
      .since = 18,
      .summary = "cut or zero-padded evenly on both sides to a given size",

@@ -7,6 +7,7 @@
 #include "ops/dot.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
+#include "ops/lengths.h"
 #include "ops/pool_range.h"
 #include "ops/pooling.h"
 #include "ops/rules.h"
@@ -220,7 +221,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_pool,
      .eval = eval_max_pool,
-     .range = range_max_pool},
+     .range = range_max_pool,
+     .length = length_max_pool},
     {.name = "AveragePool",
      .summary = "mean of each window",
      .signature = "(X: T) -> (Y: T) where T: float",
@@ -231,6 +233,7 @@ const OpDef kOps[] = {
      .infer = infer_pool,
      .eval = eval_average_pool,
      .range = range_average_pool,
+     .length = length_average_pool,
      .overflow = "FN205"},
     {.name = "LpPool",
      .summary = "p-norm of each window",
@@ -249,7 +252,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_global_pool,
      .eval = eval_global_max_pool,
-     .range = range_global_max_pool},
+     .range = range_global_max_pool,
+     .length = length_global_max_pool},
     {.name = "GlobalAveragePool",
      .summary = "mean of each channel",
      .signature = "(X: T) -> (Y: T) where T: float",
@@ -257,6 +261,7 @@ const OpDef kOps[] = {
      .infer = infer_global_pool,
      .eval = eval_global_average_pool,
      .range = range_global_average_pool,
+     .length = length_global_average_pool,
      .overflow = "FN205"},
     {.name = "GlobalLpPool",
      .summary = "p-norm of each channel",

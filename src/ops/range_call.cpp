@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "ops/lengths.h"
 #include "tensor/convert.h"
 
 namespace finity {
@@ -70,6 +71,11 @@ void RangeCall::site(std::string_view rule, int operand, const Range& seen, bool
 
 bool RangeCall::not_below(std::size_t whole, std::size_t part) const {
   return hooks_.not_below && hooks_.not_below(whole, part);
+}
+
+double RangeCall::length(std::size_t i, const Rows& rows) const {
+  if (!has_range(i)) return kInf;
+  return hooks_.length ? hooks_.length(i, rows) : length_by_elements(in(i), rows);
 }
 
 AbsTensor RangeCall::assuming(std::size_t i, std::size_t condition, bool truth) const {

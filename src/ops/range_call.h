@@ -15,6 +15,11 @@
 
 namespace finity {
 
+struct Rows;
+
+// Lengths of rows cost time: they are asked for where elements get so large that sums of them may overflow.
+enum class Lengths : std::uint8_t { never, of_large, always };
+
 struct RangeSettings {
   std::size_t max_cells = 64;  // 1: smash; 64: partition; large: expand
   bool affine = true;
@@ -22,6 +27,7 @@ struct RangeSettings {
   DType accumulate = DType::undefined;
   int library_ulps = 4;  // error granted to exp, log, tanh, ... of any library
   bool flush_subnormals = false;
+  Lengths lengths = Lengths::of_large;
 };
 
 // A place where a rule of the table could be violated, as found at one node.
@@ -42,6 +48,7 @@ class RangeCall : public Call {
     RunBody probe_body = {};
     std::function<std::vector<AbsTensor>(BodyId, std::size_t condition, bool truth)> run_branch = {};
     std::function<bool(std::size_t whole, std::size_t part)> not_below = {};
+    std::function<double(std::size_t operand, const Rows&)> length = {};
   };
   struct Operand {
     const AbsTensor* range = nullptr;  // null: omitted
@@ -97,6 +104,9 @@ class RangeCall : public Call {
   // Element by element, operand `whole` is at least operand `part`: a sum of it and of what is not negative, or the
   // larger of some values of which the other is the smaller. Asked where it matters, for there are many sums.
   bool not_below(std::size_t whole, std::size_t part) const;
+
+  // No row of operand i is longer (see lengths.h); Inf when nothing is known.
+  double length(std::size_t i, const Rows& rows) const;
 
   // For the engine.
   void set_hooks(Hooks hooks) { hooks_ = std::move(hooks); }

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "domain/row_facts.h"
 #include "ops/families.h"
+#include "ops/lengths.h"
 #include "ops/move.h"
 #include "ops/movement_rules.h"
 #include "ops/range_rules.h"
@@ -227,7 +228,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_blocks<depth_to_space_shape>,
      .eval = eval_depth_to_space,
-     .range = range_depth_to_space},
+     .range = range_depth_to_space,
+     .length = length_reshape},
     {.name = "SpaceToDepth",
      .summary = "blocks of pixels become channels",
      .signature = "(input: T) -> (output: T) where T: any",
@@ -236,7 +238,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_blocks<space_to_depth_shape>,
      .eval = eval_space_to_depth,
-     .range = range_space_to_depth},
+     .range = range_space_to_depth,
+     .length = length_reshape},
     {.name = "ReverseSequence",
      .since = 10,
      .summary = "the first sequence_lens[i] steps of sequence i in reverse",

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "ops/families.h"
 #include "ops/interpolate_range.h"
+#include "ops/lengths.h"
 #include "ops/move.h"
 #include "ops/range_rules.h"
 #include "ops/resample.h"
@@ -327,28 +328,6 @@ std::optional<std::vector<float>> known_scales(RangeCall& call) {
   return value == nullptr ? std::nullopt : std::optional(elements<float>(*value));
 }
 
-// The plan of every axis, where all of it is known.
-std::optional<std::vector<AxisPlan>> known_plans(RangeCall& call) {
-  const AbsTensor& x = call.in(0);
-  const Dims out = sizes_of(call.out_type(0));
-  const auto scales = known_scales(call);
-  const bool stretch = call.text("keep_aspect_ratio_policy") == "stretch";
-  if (!x.ranked || out.size() != x.rank() || !scales || (scales->empty() && !stretch)) return std::nullopt;
-  std::vector<AxisPlan> plans;
-  for (std::size_t i = 0; i < x.rank(); ++i) {
-    if (x.sizes[i] <= 0 || out[i] < 0) return std::nullopt;
-    plans.push_back({.in = x.sizes[i], .out = out[i], .scale = 1, .length = static_cast<float>(out[i])});
-  }
-  const std::vector<std::size_t> axes = resized_axes(call, x.rank());
-  if (!scales->empty() && scales->size() != axes.size()) return std::nullopt;
-  for (std::size_t i = 0; i < axes.size(); ++i) {
-    AxisPlan& plan = plans[axes[i]];
-    plan.scale = scales->empty() ? static_cast<float>(plan.out) / static_cast<float>(plan.in) : (*scales)[i];
-    if (!scales->empty()) plan.length = static_cast<float>(plan.in) * plan.scale;
-  }
-  return plans;
-}
-
 // Axes that surely stay as they are: not named, scaled by exactly 1, or asked to have the size they have.
 AxisSet untouched_axes(RangeCall& call) {
   const Shape& in = call.in_type(0).shape;
@@ -365,6 +344,32 @@ AxisSet untouched_axes(RangeCall& call) {
     untouched[axis] = by_sizes ? same_size : scaled_by_one;
   }
   return untouched;
+}
+
+// The plan of every axis that is not left alone, where all of it is known.
+std::optional<std::vector<AxisPlan>> known_plans(RangeCall& call) {
+  const AbsTensor& x = call.in(0);
+  const Dims out = sizes_of(call.out_type(0));
+  const auto scales = known_scales(call);
+  const bool stretch = call.text("keep_aspect_ratio_policy") == "stretch";
+  if (!x.ranked || out.size() != x.rank() || !scales || (scales->empty() && !stretch)) return std::nullopt;
+  std::vector<AxisPlan> plans;
+  AxisSet untouched(x.rank(), false);
+  if (call.in_type(0).shape.size() == x.rank()) untouched = untouched_axes(call);
+  for (std::size_t i = 0; i < x.rank(); ++i) {
+    const bool unknown = x.sizes[i] <= 0 || out[i] < 0;
+    if (unknown && !untouched[i]) return std::nullopt;
+    const std::int64_t in = unknown ? 1 : x.sizes[i], to = unknown ? 1 : out[i];
+    plans.push_back({.in = in, .out = to, .scale = 1, .length = static_cast<float>(to)});
+  }
+  const std::vector<std::size_t> axes = resized_axes(call, x.rank());
+  if (!scales->empty() && scales->size() != axes.size()) return std::nullopt;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    AxisPlan& plan = plans[axes[i]];
+    plan.scale = scales->empty() ? static_cast<float>(plan.out) / static_cast<float>(plan.in) : (*scales)[i];
+    if (!scales->empty()) plan.length = static_cast<float>(plan.in) * plan.scale;
+  }
+  return plans;
 }
 
 // Largest sum of negative weights on an axis.
@@ -410,6 +415,37 @@ void range_resize(RangeCall& call) {
 
 void range_upsample(RangeCall& call) { range_interpolated(call, {.moves_only = call.text("mode") == "nearest"}); }
 
+// Weights of one axis that an element has in all results together, at most. Libraries may round a coordinate to another
+// neighbour, which adds one.
+double weight_along(const AxisPlan& plan, const ResampleOptions& options) {
+  std::vector<double> sums(static_cast<std::size_t>(plan.in));
+  for (const std::vector<Tap>& taps : axis_taps(plan, options)) {
+    for (const Tap& tap : taps) sums[static_cast<std::size_t>(tap.source)] += std::abs(tap.weight);
+  }
+  return sums.empty() ? 0 : *std::ranges::max_element(sums) + 1;
+}
+
+// A weighted mean's square is at most the weighted mean of the squares.
+Length length_resize(RangeCall& call, const Rows& rows) {
+  const ResampleOptions options = options_of(call);
+  const bool means = (options.mode == "nearest" || options.mode == "linear") && !options.antialias;
+  const AbsTensor& x = call.in(0);
+  if (!means || options.coordinates == "tf_crop_and_resize" || !x.ranked || x.rank() > 31) return {};
+  const auto plans = known_plans(call);
+  if (!plans || plans->size() != x.rank()) return {};
+  double weights = 1;
+  for (std::size_t axis = 0; axis < plans->size(); ++axis) {
+    const AxisPlan& plan = (*plans)[axis];
+    if (plan.identity()) continue;
+    if ((rows.axes >> axis & 1U) == 0 || plan.out > 1 << 16 || plan.in > 1 << 16) return {};
+    weights *= weight_along(plan, options);
+  }
+  const DType dtype = call.out_dtype(0);
+  return {.rows = with_error(call.length(0, without_scale(rows)) * std::sqrt(weights) * largest_factor(rows),
+                             64 * unit_roundoff(dtype), 8 * min_subnormal(dtype) * largest_factor(rows),
+                             count_along(call.out_type(0), rows.axes))};
+}
+
 constexpr std::string_view kFreedom =
     "coordinates in float32, sums in double rounded once; integers are rounded to the nearest and saturate; before "
     "opset 11 coordinates are asymmetric and nearest means down, or up where an axis shrinks";
@@ -429,7 +465,8 @@ const OpDef kOps[] = {
      .freedom = kFreedom,
      .infer = infer_resize,
      .eval = eval_resize,
-     .range = range_resize},
+     .range = range_resize,
+     .length = length_resize},
     {.name = "Upsample",
      .until = 9,
      .summary = "a larger size by nearest or linear interpolation",

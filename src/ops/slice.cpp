@@ -8,6 +8,7 @@
 #include "domain/row_facts.h"
 #include "domain/symbol_moves.h"
 #include "ops/families.h"
+#include "ops/lengths.h"
 #include "ops/move.h"
 #include "ops/movement_rules.h"
 #include "ops/pieces.h"
@@ -245,7 +246,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_slice,
      .eval = eval_slice,
-     .range = range_slice},
+     .range = range_slice,
+     .length = length_part},
     {.name = "DynamicSlice",
      .until = 9,
      .summary = "Slice with computed bounds, an experimental op of early releases",

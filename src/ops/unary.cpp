@@ -7,6 +7,7 @@
 #include "ops/fact_rules.h"
 #include "ops/families.h"
 #include "ops/function_range.h"
+#include "ops/lengths.h"
 #include "ops/range_rules.h"
 #include "ops/relations.h"
 
@@ -225,6 +226,7 @@ const OpDef kOps[] = {
      .infer = infer_same_shape,
      .eval = eval_unary<Absolute>,
      .range = range_abs,
+     .length = length_not_larger,
      .elementwise = true},
     {.name = "Neg",
      .summary = "-x",
@@ -235,6 +237,7 @@ const OpDef kOps[] = {
      .infer = infer_same_shape,
      .eval = eval_unary<Negated>,
      .range = range_neg,
+     .length = length_not_larger,
      .elementwise = true},
     {.name = "Sign",
      .since = 9,
@@ -336,6 +339,7 @@ const OpDef kOps[] = {
      .infer = infer_same_shape,
      .eval = eval_float_unary<std::sin>,
      .range = range_elementwise<sin_of>,
+     .length = length_not_larger,
      .elementwise = true},
     {.name = "Cos",
      .since = 7,
@@ -383,6 +387,7 @@ const OpDef kOps[] = {
      .infer = infer_same_shape,
      .eval = eval_float_unary<std::atan>,
      .range = range_rising<atan_of>,
+     .length = length_not_larger,
      .elementwise = true},
     {.name = "Sinh",
      .since = 9,
@@ -412,6 +417,7 @@ const OpDef kOps[] = {
      .infer = infer_same_shape,
      .eval = eval_float_unary<std::tanh>,
      .range = range_rising<tanh_of>,
+     .length = length_not_larger,
      .elementwise = true},
     {.name = "Asinh",
      .since = 9,

@@ -2,6 +2,7 @@
 #include "ops/elementwise.h"
 #include "ops/extremes.h"
 #include "ops/families.h"
+#include "ops/lengths.h"
 #include "ops/partial_ints.h"
 #include "ops/select_range.h"
 
@@ -69,6 +70,7 @@ const OpDef kOps[] = {
      .infer = infer_extreme<partial_extreme<larger>>,
      .eval = eval_extreme<Larger>,
      .range = range_max,
+     .length = length_extreme,
      .elementwise = true},
     {.name = "Min",
      .summary = "smallest of the operands, elementwise",
@@ -80,6 +82,7 @@ const OpDef kOps[] = {
      .infer = infer_extreme<partial_extreme<smaller>>,
      .eval = eval_extreme<Smaller>,
      .range = range_min,
+     .length = length_extreme,
      .elementwise = true},
     {.name = "Sum",
      .summary = "sum of the operands, elementwise",
@@ -90,6 +93,7 @@ const OpDef kOps[] = {
      .infer = infer_broadcast,
      .eval = eval_total<false>,
      .range = range_sum,
+     .length = length_sum,
      .overflow = "FN203",
      .elementwise = true},
     {.name = "Mean",
@@ -100,6 +104,7 @@ const OpDef kOps[] = {
      .infer = infer_broadcast,
      .eval = eval_total<true>,
      .range = range_mean,
+     .length = length_mean,
      .overflow = "FN203",
      .elementwise = true},
 };
