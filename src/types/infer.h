@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -25,6 +26,11 @@ void add_binding(Bindings& bindings, std::string_view text);
 
 // Elements of small integer inputs as far as a contract bounds them: some of them are sizes.
 using ElementBounds = std::map<ValueId, Shape>;
+
+// The bindings that speak of an input or dimension of the graph. What the others say goes to `unmatched`: the name and
+// a sentence with a suggestion.
+Bindings matching_bindings(const Graph& graph, const Bindings& bindings,
+                           std::vector<std::pair<std::string, std::string>>& unmatched);
 
 struct Types {
   Bindings bindings;                         // these types were inferred with
