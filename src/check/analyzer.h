@@ -89,6 +89,7 @@ class Analyzer {
   bool leaves_integers(const Node& node);
   bool fold(NodeId id, const Node& node, const Operands& operands);
   void apply_rule(NodeId id, const Node& node, Operands operands);
+  void join_wider(const Node& node, RangeCall& call, const RangeCall::Hooks& hooks);
   void store_outputs(NodeId id, const Node& node, RangeCall& call, const Operands& operands, const Flags& flags);
   ValueId same_computation(const Node& node);
   Taint taint_of(const Node& node) const;

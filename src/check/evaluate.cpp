@@ -83,7 +83,8 @@ bool Analyzer::fold(NodeId id, const Node& node, const Operands& operands) {
   const OpDef& op = *node.op;
   const auto is_number = [&](ValueId v) { return v.valid() && is_float(types_[v].dtype); };
   const bool floats = std::ranges::any_of(node.inputs, is_number) || std::ranges::any_of(node.outputs, is_number);
-  if (floats && (!op.exact || leaves_integers(node))) return false;
+  const bool same_everywhere = op.exact && (options_.ranges.runtime == Runtime::exact || op.grants.ways.none());
+  if (floats && (!same_everywhere || leaves_integers(node))) return false;
   if (op.random || op.eval == nullptr || !bodies_of(node.attrs).empty() || node.outputs.empty()) return false;
   std::vector<Datum> inputs(operands.size());
   for (std::size_t i = 0; i < operands.size(); ++i) {
@@ -143,11 +144,16 @@ void Analyzer::apply_rule(NodeId id, const Node& node, Operands operands) {
   };
   if (node.op->length != nullptr)
     hooks.length = [&](std::size_t operand, const Rows& rows) { return length_of(node.inputs[operand], rows); };
-  call.set_hooks(std::move(hooks));
+  hooks.range_of = [&](ValueId value) -> const AbsTensor* {
+    const bool known = result_.reached[value.at()] || graph_.value(value).constant;
+    return known ? &get(value) : nullptr;
+  };
+  call.set_hooks(hooks);
   node.op->range(call);
   use_rows(call);
   shorten(node, call);
   recentre(node, call);
+  if (options_.ranges.runtime != Runtime::exact) join_wider(node, call, hooks);
   for (Site& site : call.sites()) {
     const ValueId value =
         site.operand >= 0 ? node.inputs[static_cast<std::size_t>(site.operand)] : node.outputs.front();

@@ -94,6 +94,7 @@ CheckPlan plan_of(const CheckSettings& settings) {
   show("weights", settings.weights);
   show("contract", settings.contract);
   show("as", settings.as);
+  plan.shown.emplace_back("runtime", settings.runtime.value_or("measured"));
   show("accumulate", settings.accumulate);
   show("tensor", settings.tensor);
   show("numeric", settings.numeric);

@@ -12,6 +12,7 @@ namespace fs = std::filesystem;
 
 const std::vector<std::string> kWeights = {"trained", "initial", "any"};
 const std::vector<std::string> kAccumulate = {"float32", "same", "either"};
+const std::vector<std::string> kRuntime = {"measured", "onnxruntime", "any", "exact"};
 const std::vector<std::string> kTensor = {"smash", "partition", "expand"};
 const std::vector<std::string> kNumeric = {"interval", "affine"};
 const std::vector<std::string> kFailOn = {"confirmed", "possible", "unknown"};
@@ -84,10 +85,10 @@ void read_accept(const TomlValue& table, std::vector<AcceptEntry>& to) {
 }
 
 void read_check_table(const TomlValue& table, const fs::path& folder, CheckSettings& settings) {
-  table.only({"select",           "ignore",   "fail-on",      "ranges",     "shapes",
-              "weights",          "contract", "baseline",     "as",         "accumulate",
-              "tensor",           "numeric",  "max-findings", "time-limit", "memory-limit",
-              "flush-subnormals", "verify",   "seed",         "jobs",       "accept"});
+  table.only({"select",       "ignore",     "fail-on",      "ranges",           "shapes", "weights",
+              "contract",     "baseline",   "as",           "accumulate",       "tensor", "numeric",
+              "max-findings", "time-limit", "memory-limit", "flush-subnormals", "verify", "seed",
+              "jobs",         "accept",     "runtime"});
   read_prefixes(table, "select", check_prefixes, settings.selection.select);
   read_prefixes(table, "ignore", check_silencers, settings.selection.ignore);
   read_choice(table, "fail-on", kFailOn, settings.fail_on);
@@ -98,6 +99,7 @@ void read_check_table(const TomlValue& table, const fs::path& folder, CheckSetti
   read_path(table, "baseline", folder, settings.baseline);
   if (const TomlValue* as = table.find("as"); as != nullptr && !settings.as) settings.as = as->as_text();
   read_choice(table, "accumulate", kAccumulate, settings.accumulate);
+  read_choice(table, "runtime", kRuntime, settings.runtime);
   read_choice(table, "tensor", kTensor, settings.tensor);
   read_choice(table, "numeric", kNumeric, settings.numeric);
   read_number(table, "max-findings", settings.max_findings);
@@ -146,6 +148,11 @@ void add_model_options(CLI::App& command, CheckSettings& settings) {
   command
       .add_option("--accumulate", settings.accumulate, "Partial sums in float32, the same format, or either (default)")
       ->check(CLI::IsMember(kAccumulate));
+  command
+      .add_option("--runtime", settings.runtime,
+                  "Proofs hold for exact kernels and for ONNX Runtime as measured (default), also for any other, or "
+                  "only for exact ones")
+      ->check(CLI::IsMember(kRuntime));
   command.add_option("--tensor", settings.tensor, "smash, partition (default) or expand")
       ->check(CLI::IsMember(kTensor));
   command.add_option("--numeric", settings.numeric, "interval or affine (default)")->check(CLI::IsMember(kNumeric));
@@ -215,6 +222,8 @@ CheckOptions check_options_of(const CheckSettings& settings) {
   if (settings.tensor == "smash") options.ranges.max_cells = 1;
   if (settings.tensor == "expand") options.ranges.max_cells = kExpanded;
   options.ranges.affine = settings.numeric != "interval";
+  if (settings.runtime == "any") options.ranges.runtime = Runtime::any;
+  if (settings.runtime == "exact") options.ranges.runtime = Runtime::exact;
   if (settings.accumulate == "float32") options.ranges.accumulate = DType::float32;
   if (settings.accumulate == "same") options.ranges.accumulate = DType::float16;  // any format but float32
   options.ranges.flush_subnormals = settings.flush_subnormals;

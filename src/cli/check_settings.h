@@ -22,6 +22,7 @@ struct CheckSettings {
   std::optional<std::string> contract = {};
   // How it is analysed.
   std::optional<std::string> as = {};
+  std::optional<std::string> runtime = {};
   std::optional<std::string> accumulate = {};
   std::optional<std::string> tensor = {};
   std::optional<std::string> numeric = {};

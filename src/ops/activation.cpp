@@ -196,21 +196,20 @@ void range_thresholded_relu(RangeCall& call) {
 void range_elu(RangeCall& call) {
   const double alpha = call.real("alpha");
   range_mapped(call, rises_if(alpha >= 0),
-               [&](const Range& x, DType dtype) { return elu_of(dtype, x, alpha, call.settings().library_ulps); });
+               [&](const Range& x, DType dtype) { return elu_of(dtype, x, alpha, call.ulps()); });
 }
 
 void range_celu(RangeCall& call) {
   const double alpha = call.real("alpha");
   range_mapped(call, rises_if(alpha > 0),
-               [&](const Range& x, DType dtype) { return celu_of(dtype, x, alpha, call.settings().library_ulps); });
+               [&](const Range& x, DType dtype) { return celu_of(dtype, x, alpha, call.ulps()); });
 }
 
 void range_selu(RangeCall& call) {
   const double alpha = selu_alpha(call);
   const double gamma = selu_gamma(call);
-  range_mapped(call, rises_if(alpha >= 0 && gamma >= 0), [&](const Range& x, DType dtype) {
-    return selu_of(dtype, x, alpha, gamma, call.settings().library_ulps);
-  });
+  range_mapped(call, rises_if(alpha >= 0 && gamma >= 0),
+               [&](const Range& x, DType dtype) { return selu_of(dtype, x, alpha, gamma, call.ulps()); });
 }
 
 void range_hard_sigmoid(RangeCall& call) {
@@ -222,14 +221,13 @@ void range_hard_sigmoid(RangeCall& call) {
 
 void range_gelu(RangeCall& call) {
   const auto f = call.text("approximate") == "tanh" ? gelu_by_tanh_of : gelu_of;
-  range_mapped(call, Monotone::no,
-               [&](const Range& x, DType dtype) { return f(dtype, x, call.settings().library_ulps); });
+  range_mapped(call, Monotone::no, [&](const Range& x, DType dtype) { return f(dtype, x, call.ulps()); });
 }
 
 void range_swiglu(RangeCall& call) {
   const double alpha = call.real("alpha");
   range_binary(call, [&](const Range& a, const Range& b, DType dtype) {
-    return multiply(dtype, swish_of(dtype, a, alpha, call.settings().library_ulps), b);
+    return multiply(dtype, swish_of(dtype, a, alpha, call.ulps()), b);
   });
 }
 
@@ -331,7 +329,8 @@ const OpDef kOps[] = {
      .infer = infer_same_shape,
      .eval = eval_float_unary<sigmoid>,
      .range = range_rising<sigmoid_of>,
-     .elementwise = true},
+     .elementwise = true,
+     .grants = kSigmoid},
     {.name = "HardSigmoid",
      .summary = "alpha * x + beta limited to [0, 1]",
      .signature = kFloatToFloat,
@@ -379,7 +378,8 @@ const OpDef kOps[] = {
      .infer = infer_same_shape,
      .eval = eval_float_unary<softplus>,
      .range = range_rising<softplus_of>,
-     .elementwise = true},
+     .elementwise = true,
+     .grants = kCoarse},
     {.name = "Softsign",
      .summary = "x / (1 + |x|)",
      .signature = kFloatToFloat,
@@ -388,7 +388,8 @@ const OpDef kOps[] = {
      .eval = eval_float_unary<softsign>,
      .range = range_rising<softsign_of>,
      .length = length_not_larger,
-     .elementwise = true},
+     .elementwise = true,
+     .grants = kSoftsign},
     {.name = "Mish",
      .since = 18,
      .summary = "x * tanh(softplus(x))",

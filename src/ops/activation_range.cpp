@@ -17,16 +17,16 @@ Range relu_of(DType dtype, const Range& x) {
 }
 
 Range sigmoid_of(DType dtype, const Range& x, int ulps) {
-  // Rational approximations are exact to a few units of 1, not of the result: 0 already at -16.6 in float32.
+  constexpr double kFirstAboveOne = 17;
   const auto f = [](double v) {
     const double e = std::exp(-std::abs(v));
     return (v >= 0 ? 1.0 : e) / (1.0 + e);
   };
   return rising(dtype, x,
                 {.f = f,
-                 .slack = slack_of(ulps, 1, 3 * float_unit(dtype)),
+                 .slack = slack_of(ulps, kSigmoid.specified.of_one * float_unit(dtype)),
                  .floor = 0,
-                 .ceiling = 1,
+                 .ceiling = x.hi > kFirstAboveOne ? limit_of(kSigmoid, dtype, 1, ulps) : 1,
                  .anchor_x = 0,
                  .anchor_y = 0.5});
 }
@@ -38,13 +38,11 @@ double softplus(double x) { return std::log1p(std::exp(-std::abs(x))) + std::max
 }  // namespace
 
 Range softplus_of(DType dtype, const Range& x, int ulps) {
-  return rising(dtype, x, {.f = softplus, .slack = slack_of(ulps, 2), .floor = 0});
+  return rising(dtype, x, {.f = softplus, .slack = slack_of(ulps), .floor = 0});
 }
 
 Range softsign_of(DType dtype, const Range& x, int ulps) {
-  // Near the largest numbers ONNX Runtime's quotient leaves [-1, 1] by two units.
-  const bool huge = dtype == DType::float32 && ulps > 0 && x.magnitude() > 1e37;
-  const double most = huge ? 1 + 0x1p-22 : 1;
+  const double most = x.magnitude() > 1e37 ? limit_of(kSoftsign, dtype, 1, ulps) : 1;
   Range range = rising(dtype, x.finite(),
                        {.f = [](double v) { return v / (1.0 + std::abs(v)); },
                         .slack = slack_of(ulps),
@@ -80,7 +78,7 @@ Range scaled_argument(DType dtype, const Range& x, double beta) {
 
 Range scaled_tanh_of(DType dtype, const Range& x, double alpha, double beta, int ulps) {
   if (!std::isfinite(alpha) || !std::isfinite(beta)) return top(dtype);
-  const Range gate = tanh_of(dtype, scaled_argument(dtype, x, beta), ulps);
+  const Range gate = tanh_of(dtype, scaled_argument(dtype, x, beta), 2 * ulps);
   return multiply(dtype, attribute_range(dtype, alpha), gate);
 }
 
@@ -88,7 +86,7 @@ Range scaled_softplus_of(DType dtype, const Range& x, double alpha, double beta,
   if (!std::isfinite(alpha) || !std::isfinite(beta)) return top(dtype);
   const Range argument = scaled_argument(dtype, x, beta);
   // Not rounded to the dtype yet: 0.25 * softplus(1.5 * x) may be a number where the second factor is none.
-  const Slack slack = slack_of(ulps, 2, 0);
+  const Slack slack = slack_of(2 * ulps);
   const double relative = 2 * (slack.ulps + 1) * unit_roundoff(dtype);
   Range smooth = rising(DType::float64, argument, {.f = softplus, .floor = 0});
   if (smooth.has_finite()) {
@@ -149,7 +147,7 @@ Range exponential_part(DType dtype, const Range& x, double scale, double width, 
   const auto f = [&](double v) { return std::abs(scale) * std::expm1(v / width); };
   const Range rises =
       rising(dtype, negative_part(dtype, x),
-             {.f = f, .slack = slack_of(ulps, 2, absolute), .floor = width > 0 ? -limit : -kInf, .ceiling = 0});
+             {.f = f, .slack = slack_of(2 * ulps, absolute), .floor = width > 0 ? -limit : -kInf, .ceiling = 0});
   return scale < 0 ? negate(dtype, rises) : rises;
 }
 
@@ -220,10 +218,11 @@ namespace {
 
 struct Gate {
   std::function<double(double)> f = {};
-  double dip = 0;           // where the minimum is
-  double reach = 40;        // the gate is 0 or 1 to the last digit beyond
-  double unit = 0;          // the gate is exact to 8 of these
-  bool overshoots = false;  // the computed gate may leave [0, 1]
+  double dip = 0;            // where the minimum is
+  double reach = 40;         // the gate is 0 or 1 to the last digit beyond
+  double unit = 0;           // the gate is exact to 8 of these
+  bool overshoots = false;   // the computed gate may leave [0, 1]
+  bool exceeds_one = false;  // by one unit, upwards
 };
 
 Range gated(DType dtype, const Range& x, const Gate& gate, int ulps) {
@@ -232,10 +231,11 @@ Range gated(DType dtype, const Range& x, const Gate& gate, int ulps) {
     const double a = gate.f(x.lo), b = gate.f(x.hi);
     const double least = x.lo < gate.dip && x.hi > gate.dip ? gate.f(gate.dip) : std::min(a, b);
     const double off = 8 * gate.unit * std::min(x.magnitude(), gate.reach);
-    range = granted(dtype, least, std::max(a, b), slack_of(ulps, 1, off));
+    range = granted(dtype, least, std::max(a, b), slack_of(ulps, off));
     if (!gate.overshoots || x.magnitude() == 0) {
       if (x.lo >= 0) range.lo = std::max(range.lo, 0.0);
-      range.hi = std::min(range.hi, std::max(x.hi, 0.0));
+      const double most = std::max(x.hi, 0.0);
+      range.hi = std::min(range.hi, gate.exceeds_one ? next_up(dtype, next_up(dtype, most)) : most);
     }
   }
   if (x.pinf) range.pinf = true;
@@ -266,7 +266,8 @@ Range swish_of(DType dtype, const Range& x, double alpha, int ulps) {
   const Gate gate{.f = [=](double v) { return times_sigmoid(v, alpha); },
                   .dip = kDip / alpha,
                   .reach = 40 / a.lo,
-                  .unit = unit_roundoff(dtype)};
+                  .unit = unit_roundoff(dtype),
+                  .exceeds_one = limit_of(kSigmoid, dtype, 1, ulps) > 1};
   return gated(dtype, x, gate, ulps);
 }
 
@@ -312,13 +313,12 @@ Range hard_swish_of(DType dtype, const Range& x, int ulps) {
 
 void range_swish(RangeCall& call) {
   const double alpha = call.real("alpha");
-  range_mapped(call, Monotone::no,
-               [&](const Range& x, DType dtype) { return swish_of(dtype, x, alpha, call.settings().library_ulps); });
+  range_mapped(call, Monotone::no, [&](const Range& x, DType dtype) { return swish_of(dtype, x, alpha, call.ulps()); });
 }
 
 void range_split_gelu(RangeCall& call) {
   const DType dtype = call.out_dtype(0);
-  const int ulps = call.settings().library_ulps;
+  const int ulps = call.ulps();
   // The sum rounded, and in more digits: it may be too large for the format where the product is not.
   const Range sum = add(dtype, call.hull(0), call.hull(1));
   const Range exact = add(DType::float64, call.hull(0), call.hull(1));

@@ -13,9 +13,8 @@ void range_split_gelu(RangeCall& call);  // half of x + bias times gelu of the o
 template <Range (*F)(DType, const Range&, int)>
 void range_biased(RangeCall& call) {
   if (!call.has_range(1)) return range_elementwise<F>(call);
-  range_binary(call, [&](const Range& x, const Range& bias, DType dtype) {
-    return F(dtype, add(dtype, x, bias), call.settings().library_ulps);
-  });
+  range_binary(
+      call, [&](const Range& x, const Range& bias, DType dtype) { return F(dtype, add(dtype, x, bias), call.ulps()); });
 }
 
 }  // namespace finity

@@ -27,6 +27,8 @@ Range raw_scores(const RangeCall& call, const AttentionRange& attention) {
     for (const DType accumulator : call.accumulators(attention.dtype)) {
       early = join(early, partial_sums(call, accumulator, sum, most));
     }
+  } else if (call.may(Way::scales_last)) {
+    early = partial_sums(call, call.accumulators(attention.dtype).back(), sum, most);
   }
   scale(sum, largest_scale(attention));
   if (attention.scale == 0 && attention.head_size < 0) {
@@ -66,8 +68,8 @@ Range capped_scores(const RangeCall& call, const AttentionRange& attention, cons
   const double cap = attention.softcap;
   Range result;
   if (scores.has_finite()) {
-    result = from_bounds(attention.dtype, cap * std::tanh(scores.lo / cap), cap * std::tanh(scores.hi / cap),
-                         call.settings().library_ulps);
+    result =
+        from_bounds(attention.dtype, cap * std::tanh(scores.lo / cap), cap * std::tanh(scores.hi / cap), call.ulps());
   }
   if (scores.pinf) result = join(result, from_bounds(attention.dtype, cap, cap, 1));
   if (scores.ninf) result = join(result, from_bounds(attention.dtype, -cap, -cap, 1));

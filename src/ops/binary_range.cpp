@@ -7,7 +7,10 @@
 
 #include "domain/row_facts.h"
 #include "ops/fact_rules.h"
+#include "ops/function_range.h"
+#include "ops/merged.h"
 #include "ops/norm_facts.h"
+#include "ops/op.h"
 #include "ops/range_rules.h"
 #include "ops/relations.h"
 #include "ops/sum_facts.h"
@@ -47,7 +50,20 @@ void carry_elements(const RangeCall& call, Range (*f)(DType, const Range&, const
 Hazards division_hazards() { return kDivision; }
 Hazards modulo_hazards() { return kModulo; }
 
-void range_add(RangeCall& call) {
+namespace {
+
+using MergeFirst = void (*)(const RangeCall& call, std::size_t product, double constant, AbsTensor& result);
+
+// What an optimiser makes of a constant operand and a product as the other one.
+void merge_constants(RangeCall& call, MergeFirst merge) {
+  if (!call.has_output(0)) return;
+  for (const std::size_t constant : {std::size_t{0}, std::size_t{1}}) {
+    const bool known = call.operand(constant).constant || call.in(constant).exact;
+    if (known) merge(call, 1 - constant, call.hull(constant).magnitude(), call.outs()[0]);
+  }
+}
+
+void add_operands(RangeCall& call) {
   const AbsTensor& a = call.in(0);
   const AbsTensor& b = call.in(1);
   if (!relatable(call)) {
@@ -63,6 +79,13 @@ void range_add(RangeCall& call) {
   carry_row_max(call, b, a, false, result);
   carry_elements(call, add, result);
   call.out(0, std::move(result));
+}
+
+}  // namespace
+
+void range_add(RangeCall& call) {
+  add_operands(call);
+  merge_constants(call, add_to_bias_first);
 }
 
 void range_subtract(RangeCall& call) {
@@ -180,9 +203,7 @@ void carry_norms(const RangeCall& call, const AbsTensor& a, const AbsTensor& b, 
   if (keeps_shape(call, a) && keeps_shape(call, b)) add_product_norm(a, b, result);
 }
 
-}  // namespace
-
-void range_multiply(RangeCall& call) {
+void multiply_operands(RangeCall& call) {
   const AbsTensor& a = call.in(0);
   const AbsTensor& b = call.in(1);
   if (relatable(call) && same_elements(a, b)) return range_square(call);
@@ -208,6 +229,34 @@ void range_multiply(RangeCall& call) {
   carry_scaled_rows(call, x, factor, multiply, result);
   carry_elements(call, multiply, result);
   call.out(0, std::move(result));
+}
+
+}  // namespace
+
+namespace {
+
+// A computed sigmoid passes 1 only for operands below 18: x * sigmoid(x) is not too large because of that.
+void limit_gate(RangeCall& call, std::size_t gate, std::size_t x) {
+  constexpr double kGateIsOne = 32;
+  const Node* node = call.producer(gate);
+  const bool gates = node != nullptr && node->op->range == range_rising<sigmoid_of> &&
+                     node->inputs[0] == call.node().inputs[x] && is_float(call.out_dtype(0));
+  if (!gates || !call.has_output(0)) return;
+  const DType dtype = call.out_dtype(0);
+  Range most_one = call.hull(gate);
+  most_one.hi = std::min(most_one.hi, 1.0);
+  const Range near = multiply(dtype, part_of(call.hull(x), -kGateIsOne, kGateIsOne), call.hull(gate));
+  const Range limit = join(multiply(dtype, call.hull(x), most_one), near);
+  for (Range& cell : call.outs()[0].cells) cell = meet(cell, limit);
+}
+
+}  // namespace
+
+void range_multiply(RangeCall& call) {
+  multiply_operands(call);
+  limit_gate(call, 1, 0);
+  limit_gate(call, 0, 1);
+  merge_constants(call, multiply_weights_first);
 }
 
 // A summand over its sum, an element over its norm: at most one.
@@ -376,14 +425,14 @@ void widen_square(RangeCall& call) {
   const DType dtype = call.out_dtype(0);
   for (Range& cell : call.outs()[0].cells) {
     if (!cell.has_finite() || cell.magnitude() == 0) continue;
-    const Range wide = from_bounds(dtype, cell.lo, cell.hi, call.settings().library_ulps);
+    const Range wide = from_bounds(dtype, cell.lo, cell.hi, call.ulps());
     cell.lo = cell.lo == 0 ? 0 : std::max(wide.lo, 0.0);
     cell.hi = wide.hi;
     cell.integer = false;
   }
   Facts& facts = call.outs()[0].facts;
   std::erase_if(facts, speaks_of_rows);
-  for (Fact& fact : facts) fact.lost = 2 * call.settings().library_ulps * unit_roundoff(dtype);
+  for (Fact& fact : facts) fact.lost = 2 * call.ulps() * unit_roundoff(dtype);
 }
 
 }  // namespace
@@ -402,7 +451,7 @@ void range_power(RangeCall& call) {
     range_square(call);
     return widen_square(call);
   }
-  const PowerContext context{.dtype = dtype, .ulps = call.settings().library_ulps};
+  const PowerContext context{.dtype = dtype, .ulps = call.ulps()};
   range_binary(call, [&](const Range& a, const Range& b, DType) {
     Range base = a;
     if (exponent && *exponent != std::floor(*exponent) && base.lo < 0) base = meet(base, {.lo = 0, .hi = kInf});

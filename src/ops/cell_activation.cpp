@@ -33,6 +33,7 @@ struct Known {
   bool takes_beta = false;
   double alpha = 0;
   double beta = 0;
+  bool exponential = false;
 };
 
 constexpr Known kKnown[] = {
@@ -46,7 +47,7 @@ constexpr Known kKnown[] = {
     {"hardsigmoid", hard_sigmoid, true, true, 0.2, 0.5},
     {"elu", elu, true, false, 1, 0},
     {"softsign", softsign},
-    {"softplus", softplus},
+    {"softplus", softplus, false, false, 0, 0, true},
 };
 
 const Known& find_known(const std::string& name) {
@@ -92,7 +93,7 @@ std::vector<CellActivation> cell_activations(const Call& call, const std::vector
   for (std::size_t i = 0; i < defaults.size() * directions; ++i) {
     const Known& known = find_known(names[i]);
     result.push_back({known.function, alphas.take(known.takes_alpha, known.alpha),
-                      betas.take(known.takes_beta, known.beta), clip_of(call)});
+                      betas.take(known.takes_beta, known.beta), clip_of(call), known.exponential});
   }
   return result;
 }

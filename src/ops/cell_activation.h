@@ -15,6 +15,7 @@ struct CellActivation {
   double alpha = 0;
   double beta = 0;
   double clip = std::numeric_limits<double>::infinity();
+  bool exponential = false;  // its usual formula has an exp(x) that may overflow
 
   // Clips x to [-clip, clip], then applies the function; NaN stays NaN.
   double operator()(double x) const {

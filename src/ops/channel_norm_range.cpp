@@ -3,6 +3,7 @@
 #include <cmath>
 #include <optional>
 
+#include "ops/merged.h"
 #include "ops/norm_range.h"
 #include "ops/range_rules.h"
 #include "ops/reduce_range.h"
@@ -33,6 +34,8 @@ class GivenMoments {
     for (const DType format : formats_) result = join(result, in_format(format, x, at));
     return result;
   }
+  // Of scale / deviation, over all channels seen.
+  double largest_factor() const { return largest_factor_; }
   void report(RangeCall& call) const {
     call.site("FN305", 4, seen_, negative_, negative_ && surely_negative_);
     call.site("FN304", 4, seen_, zero_ && !negative_, zero_ && !negative_ && surely_zero_);
@@ -66,9 +69,18 @@ class GivenMoments {
     const Range distance = subtract(format, x, at.mean);
     const Range product = multiply(format, divide(format, distance, root), at.scale);
     Range result = add(format, product, at.bias);
+    if (call_.may(Way::factor_and_term)) {
+      const Range factor = divide(format, at.scale, root);
+      const Range term = subtract(format, at.bias, multiply(format, at.mean, factor));
+      const Range folded = add(format, multiply(format, x, factor), term);
+      result.nan |= folded.nan;
+      result.pinf |= folded.pinf;
+      result.ninf |= folded.ninf;
+    }
     if (root.has_finite() && root.lo > 0) {
       // Other orders of the same operations, as x * factor + term, differ in the last digits of each.
       const double factor = at.scale.magnitude() / root.lo;
+      largest_factor_ = std::max(largest_factor_, factor);
       const double size = (x.magnitude() + at.mean.magnitude()) * factor + at.bias.magnitude();
       result = rounded_range(dtype_, result, 8 * unit_roundoff(format) * size + 2 * min_subnormal(format));
     } else {
@@ -84,6 +96,7 @@ class GivenMoments {
   std::vector<DType> formats_;
   double epsilon_;
   DType dtype_;
+  double largest_factor_ = 0;
   Range seen_ = {};
   bool negative_ = false, zero_ = false, surely_negative_ = true, surely_zero_ = true;
 };
@@ -138,8 +151,11 @@ void range_given_moments(RangeCall& call) {
   const auto at = [&](const Range& cell, std::size_t k) {
     return norm.normalized(cell, {parameters.at(0, k), parameters.at(1, k), parameters.at(2, k), parameters.at(3, k)});
   };
-  if (channels && parameters.differ()) call.out(0, map_channels(x, 1, x.dtype, call.max_cells(), at));
-  else call.out(0, map_cells(x, x.dtype, [&](const Range& cell) { return at(cell, 0); }));
+  AbsTensor result = channels && parameters.differ()
+                         ? map_channels(x, 1, x.dtype, call.max_cells(), at)
+                         : map_cells(x, x.dtype, [&](const Range& cell) { return at(cell, 0); });
+  multiply_weights_first(call, 0, norm.largest_factor(), result);
+  call.out(0, std::move(result));
   norm.report(call);
 }
 
@@ -219,17 +235,48 @@ DType row_stash(DType dtype) { return dtype == DType::float64 ? DType::float64 :
 AbsTensor normalized_rows(RangeCall& call, const AxisSet& axes, NormSpec spec) {
   const AbsTensor& x = call.in(0);
   spec.formats = row_formats(call, x.dtype, row_stash(x.dtype));
-  RowNorm norm(call, std::move(spec));
-  AbsTensor z = mapped_groups(x, axes, x.dtype, [&](const Group& row) { return norm.normalized(row, x.dtype); });
-  norm.report(call, 0);
+  spec.differences = difference_formats(call, spec.formats);
+  const auto with = [&](double epsilon) {
+    NormSpec own = spec;
+    own.epsilon = epsilon;
+    return RowNorm(call, std::move(own));
+  };
+  const auto rows = [&](RowNorm& norm) {
+    return mapped_groups(x, axes, x.dtype, [&](const Group& row) { return norm.normalized(row, x.dtype); });
+  };
+  RowNorm norm = with(spec.epsilon);
+  AbsTensor z = rows(norm);
+  if (!call.may(Way::no_epsilon)) {
+    norm.report(call, 0);
+    return z;
+  }
+  RowNorm bare = with(0);
+  const AbsTensor other = rows(bare);
+  bare.report(call, 0);
+  for (std::size_t i = 0; i < z.cells.size(); ++i) {
+    z.cells[i] = join(z.cells[i], other.cells.size() == z.cells.size() ? other.cells[i] : other.hull());
+  }
   return z;
+}
+
+// x * factor + term, with a factor of at most 1 / sqrt(epsilon): both are large and cancel.
+void absorb_rounding(const Range& x, const Range& scale, double epsilon, AbsTensor& z) {
+  const DType format = row_stash(z.dtype);
+  const double least = std::max(epsilon, min_subnormal(format));
+  const double size = x.magnitude() / std::sqrt(least);
+  for (Range& cell : z.cells) {
+    cell = rounded_range(z.dtype, cell, 8 * unit_roundoff(format) * size);
+    const double largest = std::max(scale.magnitude(), 1.0) * std::max(size, 1 / std::sqrt(least));
+    if (!(largest < max_finite(format) / 2)) cell.nan = cell.pinf = cell.ninf = true;
+  }
 }
 
 }  // namespace
 
 void range_instance_norm(RangeCall& call) {
-  const AbsTensor z =
-      normalized_rows(call, all_but_channels(call.in(0), false), {{}, call.real("epsilon"), Centre::mean, false});
+  const double epsilon = call.real("epsilon");
+  AbsTensor z = normalized_rows(call, all_but_channels(call.in(0), false), {{}, epsilon, Centre::mean, false});
+  if (call.may(Way::factor_and_term)) absorb_rounding(call.hull(0), call.hull(1), epsilon, z);
   call.out(0, scaled_channels(call, z, z.dtype));
 }
 
@@ -327,7 +374,7 @@ double largest_response(double most, const Response& r) {
 Range response(const RangeCall& call, DType dtype, DType carrier, const Range& x, const Response& r) {
   Range result;
   const double u = unit_roundoff(carrier);
-  const double slack = 2.0 * call.settings().library_ulps * u + (8 + (r.window + 8) * std::max(r.beta, 1.0)) * u;
+  const double slack = 2.0 * call.ulps() * u + (8 + (r.window + 8) * std::max(r.beta, 1.0)) * u;
   if (x.has_finite()) {
     // The factor may be subnormal in a narrow format.
     const double error = rounding_error(carrier, r.factor);
@@ -336,7 +383,7 @@ Range response(const RangeCall& call, DType dtype, DType carrier, const Range& x
     const double base = std::pow(r.bias + (r.factor + error) * sum, r.beta) * (1 + slack);
     const double up = x.hi > 0 ? largest_response(x.hi, least) * (1 + slack) : x.hi / base;
     const double down = x.lo < 0 ? largest_response(-x.lo, least) * (1 + slack) : -x.lo / base;
-    result = from_bounds(dtype, -down, std::max(up, -down), call.settings().library_ulps);
+    result = from_bounds(dtype, -down, std::max(up, -down), call.ulps());
     if (x.lo >= 0 && result.has_finite()) result.lo = std::max(result.lo, 0.0);
     if (x.hi <= 0 && result.has_finite()) result.hi = std::min(result.hi, 0.0);
     // An infinite sum makes the quotient zero.
@@ -346,6 +393,21 @@ Range response(const RangeCall& call, DType dtype, DType carrier, const Range& x
   if (x.pinf || x.ninf) result = join(result, {.lo = 0, .hi = 0, .nan = true, .pinf = x.pinf, .ninf = x.ninf});
   result.nan |= x.nan;
   return result;
+}
+
+// A sum that slides over the channels, adding new squares and subtracting old ones, keeps the roundings of the largest.
+void join_sliding_sum(const RangeCall& call, const AbsTensor& x, Response r, Range& all) {
+  const DType carrier = call.accumulators(x.dtype).back();
+  const double channels = x.ranked && x.rank() > 1 && x.sizes[1] >= 0 ? static_cast<double>(x.sizes[1]) : kManyElements;
+  const double most = x.hull().magnitude();
+  const double error = r.factor * most * most * std::min(4 * channels * unit_roundoff(carrier), 1.0);
+  r.bias -= error;
+  if (r.bias > 0.5 * error) {
+    all = join(all, response(call, x.dtype, carrier, x.hull(), r));
+  } else {
+    all = join(all, any_finite(x.dtype));
+    all.nan = all.pinf = all.ninf = true;
+  }
 }
 
 }  // namespace
@@ -369,6 +431,7 @@ void range_local_response_norm(RangeCall& call) {
   call.site("FN205", 0, hull, overflows);
   // The windows of neighbours overlap all channels: the row is one group.
   Range all = in_all_carriers(call, x.dtype, [&](DType carrier) { return response(call, x.dtype, carrier, hull, r); });
+  if (call.may(Way::difference_of_squares)) join_sliding_sum(call, x, r, all);
   call.out(0, uniform(call.out_type(0), all));
 }
 

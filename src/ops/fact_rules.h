@@ -41,13 +41,11 @@ std::vector<Form> mapped_forms(const AbsTensor& x, const std::function<Form(cons
 //   .range = range_elementwise<sin_of>
 template <Range (*F)(DType, const Range&, int)>
 void range_rising(RangeCall& call) {
-  range_mapped(call, Monotone::increasing,
-               [&](const Range& x, DType dtype) { return F(dtype, x, call.settings().library_ulps); });
+  range_mapped(call, Monotone::increasing, [&](const Range& x, DType dtype) { return F(dtype, x, call.ulps()); });
 }
 template <Range (*F)(DType, const Range&, int)>
 void range_elementwise(RangeCall& call) {
-  range_mapped(call, Monotone::no,
-               [&](const Range& x, DType dtype) { return F(dtype, x, call.settings().library_ulps); });
+  range_mapped(call, Monotone::no, [&](const Range& x, DType dtype) { return F(dtype, x, call.ulps()); });
 }
 
 }  // namespace finity

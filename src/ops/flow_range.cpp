@@ -147,10 +147,7 @@ double all_nodes(const Graph& graph, BodyId body) {
 
 States anything(const States& initial) {
   States state = initial;
-  for (AbsTensor& x : state) {
-    x.cells = {top(x.dtype)};
-    x.may_be_empty = true;
-  }
+  for (AbsTensor& x : state) x.cells = {top(x.dtype)};
   return state;
 }
 

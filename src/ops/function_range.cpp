@@ -168,7 +168,7 @@ Range wave(DType dtype, const Range& x, double (*f)(double), double crest, int u
   Range range;
   if (x.has_finite()) {
     double lo = -1, hi = 1;
-    const Slack slack = slack_of(ulps, 1, 8 * kDoubleUnit);
+    const Slack slack = slack_of(ulps, 8 * kDoubleUnit);
     if (x.magnitude() <= kLargeAngle) {
       const double a = f(x.lo), b = f(x.hi);
       if (!may_contain(x.lo, x.hi, crest - kPi, 2 * kPi)) lo = std::min(a, b);
@@ -220,11 +220,11 @@ Range tan_of(DType dtype, const Range& x, int ulps) {
   Range range;
   const double most = largest_tangent(dtype);
   if (x.has_finite() && (may_cross_tan_pole(x) || x.magnitude() > kLargeAngle)) {
-    range = granted(dtype, -most, most, slack_of(ulps, 2));
+    range = granted(dtype, -most, most, slack_of(ulps));
   } else {
     range = rising(dtype, part_of(x, -kInf, kInf),
                    {.f = [](double v) { return std::tan(v); },
-                    .slack = slack_of(ulps, 2, 8 * kDoubleUnit),
+                    .slack = slack_of(ulps, 8 * kDoubleUnit),
                     .anchor_x = x.lo >= -1.5 && x.hi <= 1.5 ? 0 : kNaN,
                     .anchor_y = 0});
   }
@@ -235,7 +235,7 @@ Range tan_of(DType dtype, const Range& x, int ulps) {
 Range asin_of(DType dtype, const Range& x, int ulps) {
   Range range = rising(dtype, part_of(x, -1, 1),
                        {.f = [](double v) { return std::asin(v); },
-                        .slack = slack_of(ulps, 2),
+                        .slack = slack_of(ulps),
                         .floor = round_to(dtype, -kPi / 2),
                         .ceiling = round_to(dtype, kPi / 2),
                         .anchor_x = 0,
@@ -248,7 +248,7 @@ Range acos_of(DType dtype, const Range& x, int ulps) {
   // Computed at -x, where it rises.
   const Range mirrored = rising(dtype, negate(dtype, part_of(x, -1, 1)),
                                 {.f = [](double v) { return std::acos(-v); },
-                                 .slack = slack_of(ulps, 2, 2 * float_unit(dtype)),
+                                 .slack = slack_of(ulps, kArcCosine.specified.of_one * float_unit(dtype)),
                                  .floor = 0,
                                  .ceiling = round_to(dtype, kPi)});
   Range range = mirrored;
@@ -260,7 +260,7 @@ Range acos_of(DType dtype, const Range& x, int ulps) {
 Range atan_of(DType dtype, const Range& x, int ulps) {
   return rising(dtype, x,
                 {.f = [](double v) { return std::atan(v); },
-                 .slack = slack_of(ulps, 2),
+                 .slack = slack_of(ulps),
                  .floor = round_to(dtype, -kPi / 2),
                  .ceiling = round_to(dtype, kPi / 2),
                  .anchor_x = 0,
@@ -278,11 +278,10 @@ Range cosh_of(DType dtype, const Range& x, int ulps) {
 }
 
 Range tanh_of(DType dtype, const Range& x, int ulps) {
-  // ONNX Runtime's float32 kernel leaves [-1, 1] by two units for arguments around 8.5; one more for other processors.
-  const double most = dtype == DType::float32 && ulps > 0 ? 1 + 3 * 0x1p-23 : 1;
+  const double most = limit_of(kTanh, dtype, 1, ulps);
   return rising(dtype, x,
                 {.f = [](double v) { return std::tanh(v); },
-                 .slack = slack_of(ulps, 2, 0x1p-14 * min_normal(dtype)),
+                 .slack = slack_of(ulps, 0x1p-14 * min_normal(dtype)),
                  .floor = -most,
                  .ceiling = most,
                  .anchor_x = 0,
@@ -333,13 +332,15 @@ Range floor_of(DType dtype, const Range& x, int) { return to_integers(dtype, x, 
 Range ceil_of(DType dtype, const Range& x, int) { return to_integers(dtype, x, std::ceil); }
 Range round_of(DType dtype, const Range& x, int) { return to_integers(dtype, x, std::nearbyint); }
 
-Range sign_of(DType dtype, const Range& x, int) {
+Range sign_of(DType dtype, const Range& x, int ulps) {
   Range range = to_integers(dtype, x, [](double v) { return static_cast<double>((v > 0) - (v < 0)); });
   if (x.nonzero && range.has_finite()) {
     if (range.lo == 0) range.lo = 1;
     if (range.hi == 0) range.hi = -1;
     range.nonzero = range.lo < 0 && range.hi > 0;
   }
+  // Some kernels take NaN for neither positive nor negative.
+  if (x.nan && ulps > 0) range = join(range, from_bounds(dtype, 0, 0));
   return range;
 }
 

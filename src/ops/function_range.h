@@ -1,26 +1,25 @@
 // Ranges of the functions that ops compute element by element. A bound must hold for
 // every correct library, not only for eval. + - * / and sqrt are correctly rounded
-// everywhere; anything else is granted an error, measured on ONNX Runtime's CPU kernels
-// against extended precision and rounded up:
-//
-//   exp log erf sinh cosh asinh acosh atanh sin cos   library_ulps units of the result
-//   asin acos atan tanh softplus tan                  twice that
-//   sigmoid, 1 - exp(x), gelu and other gates         units of 1 or of x instead: their usual
-//                                                     formulas cancel where the result is small
+// everywhere; anything else is granted an error (grants.h), measured on ONNX Runtime's
+// CPU kernels against extended precision and rounded up. Gates (x * sigmoid(x), gelu, ...)
+// and 1 - exp(x) are granted units of 1 or of x instead: their usual formulas cancel where
+// the result is small.
 //
 // Not granted: leaving the values a function takes exactly. exp(0) is 1, log(1) is 0,
 // tanh(0) is 0, ..., and what lies right of such a point is not below its value.
 // Whether a result overflows is decided by the correctly rounded value, so that
 // exp is safe exactly up to the largest argument with a finite result.
 //
-// All take the operand's range and library_ulps (0: the library rounds correctly), are
-// total, and carry NaN and infinities: log_of gives -Inf for 0 and NaN for what is below.
+// All take the operand's range and the units in the last place that are granted (0: the
+// library rounds correctly), are total, and carry NaN and infinities: log_of gives -Inf
+// for 0 and NaN for what is below.
 #pragma once
 
 #include <functional>
 #include <limits>
 
 #include "domain/range.h"
+#include "ops/grants.h"
 
 namespace finity {
 
@@ -30,10 +29,7 @@ struct Slack {
   int ulps = 0;         // units of the dtype at the result
   double absolute = 0;  // real
 };
-// library_ulps times `factor`, or `absolute` where that is more (at the usual 4; in proportion otherwise).
-inline Slack slack_of(int library_ulps, int factor = 1, double absolute = 0) {
-  return {.ulps = factor * library_ulps, .absolute = absolute * library_ulps / 4};
-}
+inline Slack slack_of(int ulps, double absolute = 0) { return {.ulps = ulps, .absolute = ulps > 0 ? absolute : 0}; }
 // Unit roundoff of what a library computes in: float32 for the narrow formats.
 inline double float_unit(DType dtype) { return dtype == DType::float64 ? 0x1p-53 : 0x1p-24; }
 
@@ -63,6 +59,21 @@ double first_above(DType dtype, double value);
 double last_not_above(DType dtype, double value);
 // a * x + b, rounded once or after each step.
 Range affine_of(DType dtype, const Range& x, const Range& a, const Range& b);
+
+// ---- what is granted to functions that need more than the usual 4 units ------------
+inline constexpr Grants kCoarse = {.specified = {.ulps = 8}};
+inline constexpr Grants kArcCosine = {.specified = {.ulps = 8, .of_one = 2}};
+// Rational approximations: 0 already at -16.6, and above 1 for 20 values between 17.48 and 18.
+inline constexpr Grants kSigmoid = {
+    .specified = {.ulps = 4, .of_one = 3}, .measured = {.beyond = 2}, .measured_on = kOnnxRuntime};
+// 1 + 4 u around 8.6; two more for other processors.
+inline constexpr Grants kTanh = {.specified = {.ulps = 8}, .measured = {.beyond = 6}, .measured_on = kOnnxRuntime};
+// A quotient of approximate reciprocals, near the largest numbers.
+inline constexpr Grants kSoftsign = {.measured = {.beyond = 4}, .measured_on = kOnnxRuntime};
+// `value`, or what kernels may exceed it by in float32.
+inline double limit_of(const Grants& grants, DType dtype, double value, int ulps) {
+  return ulps > 0 && dtype == DType::float32 ? value + grants.measured.beyond * 0x1p-24 : value;
+}
 
 // ---- elementary functions --------------------------------------------------
 Range exp_of(DType dtype, const Range& x, int ulps);

@@ -200,8 +200,7 @@ template <Range (*F)(DType, const Range&, double, double, int)>
 void range_scaled(RangeCall& call) {
   const double alpha = call.real("alpha");
   const double beta = call.real("beta");
-  range_mapped(call, Monotone::no,
-               [&](const Range& x, DType dtype) { return F(dtype, x, alpha, beta, call.settings().library_ulps); });
+  range_mapped(call, Monotone::no, [&](const Range& x, DType dtype) { return F(dtype, x, alpha, beta, call.ulps()); });
 }
 
 void range_image_scaler(RangeCall& call) {

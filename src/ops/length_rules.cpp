@@ -19,7 +19,7 @@ bool plain_broadcast(const RangeCall& call) { return !call.has_attr("axis") && !
 // A library function: off by units of the result, or of 1 where its formula cancels.
 Length gained(RangeCall& call, const Rows& rows, double gain) {
   const DType dtype = call.out_dtype(0);
-  const double units = 8.0 * call.settings().library_ulps + 8;
+  const double units = 8.0 * call.ulps() + 8;
   const double absolute = units * (dtype == DType::float64 ? 0x1p-53 : 0x1p-24) + 2 * min_subnormal(dtype);
   const double length = operand_length(call, 0, rows) * gain;
   return {.rows = with_error(length, units * unit_roundoff(dtype), absolute * largest_factor(rows),

@@ -4,6 +4,7 @@
 
 #include "ops/reduce_range.h"
 #include "ops/softmax_range.h"
+#include "tensor/float_formats.h"
 
 namespace finity {
 
@@ -20,7 +21,7 @@ Range log_of_sum(const RangeCall& call, DType dtype, DType carrier, const Range&
     positive.lo = kInf;
     positive.hi = -kInf;
   }
-  if (is_float(dtype)) return increasing(dtype, positive, std::log, call.settings().library_ulps);
+  if (is_float(dtype)) return increasing(dtype, positive, std::log, call.ulps());
   // The logarithm of zero has no integer to be stored as.
   if (!(sum.lo > 0)) return any_finite(dtype);
   return from_bounds(dtype, std::trunc(std::log(positive.lo)), std::trunc(std::log(positive.hi)));
@@ -72,6 +73,37 @@ double least_peak(const Group& group) {
   return peak > -kInf ? peak : group.hull().lo;
 }
 
+// Kernels that do not subtract the largest element: none at all, or 0 at least where the first is -Inf. Exponentials of
+// very low elements keep few digits or none, and the logarithm of a sum of nothing is -Inf.
+struct LostSums {
+  bool possible = false;
+  Range seen = {};
+
+  Range look_at(const RangeCall& call, DType dtype, DType carrier, const Group& group, Range result) {
+    if (!result.has_finite()) return result;
+    const bool narrow = dtype == DType::float16 || dtype == DType::bfloat16;
+    const bool any = call.settings().runtime == Runtime::any;
+    const bool plain = call.may(Way::no_shift) && (narrow || any);
+    const DType inner = any || !narrow ? dtype : DType::float32;
+    if (plain && !(log_sum_end(group, true) < std::log(max_finite(inner)) - 0.01)) result.pinf = true;
+    if (plain) drop_low(dtype, inner, group, result);
+    if (call.may(Way::starts_from_zero) && group.hull().ninf) drop_low(dtype, carrier, group, result);
+    return result;
+  }
+
+ private:
+  void drop_low(DType dtype, DType inner, const Group& group, Range& result) {
+    const double least_kept = std::log(std::ldexp(1.0, float_format(inner).min_exponent));
+    if (least_peak(group) >= least_kept) return;
+    possible = true;
+    seen = join(seen, group.hull());
+    const double hi = result.hi < least_kept ? std::min(result.hi + 1, least_kept) : result.hi;
+    const Range ends = from_bounds(dtype, result.lo - std::log(group.most_count() + 1) - 1, hi, 1);
+    result.lo = ends.lo;
+    result.hi = ends.hi;
+  }
+};
+
 Range log_sum_exp(const RangeCall& call, DType dtype, DType carrier, const Group& group) {
   if (group.surely_empty()) return {.ninf = true};
   Range special;
@@ -107,10 +139,15 @@ Range log_sum_exp(const RangeCall& call, DType dtype, DType carrier, const Group
 
 void range_reduce_log_sum_exp(RangeCall& call) {
   const DType dtype = call.out_dtype(0);
+  LostSums lost;
   AbsTensor result = reduced_by_op(call, [&](const Group& group) {
-    return in_all_carriers(call, dtype, [&](DType carrier) { return log_sum_exp(call, dtype, carrier, group); });
+    return in_all_carriers(call, dtype, [&](DType carrier) {
+      const Range each = log_sum_exp(call, dtype, carrier, group);
+      return is_float(dtype) ? lost.look_at(call, dtype, carrier, group, each) : each;
+    });
   });
-  if (is_float(dtype)) add_reduction_fact(call, result, Fact::Kind::at_least);
+  if (call.may(Way::starts_from_zero) && is_float(dtype)) call.site("FN102", 0, lost.seen, lost.possible);
+  if (is_float(dtype) && !lost.possible) add_reduction_fact(call, result, Fact::Kind::at_least);
   call.out(0, std::move(result));
 }
 

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "ops/merged.h"
 #include "ops/norm_facts.h"
 #include "ops/range_rules.h"
 #include "tensor/convert.h"
@@ -86,6 +87,9 @@ void range_matmul(RangeCall& call) {
   if (ranks[0] > 0 && ranks[1] > 0) {
     cap_row_products(call, call.in(0), ranks[0] - 1, call.in(1), ranks[1] > 1 ? ranks[1] - 2 : 0, result);
   }
+  std::int64_t depth = ranks[0] > 0 ? call.in(0).sizes.back() : -1;
+  if (depth < 0 && ranks[1] > 0) depth = call.in(1).sizes[ranks[1] > 1 ? ranks[1] - 2 : 0];
+  apply_factors_last(call, depth >= 0 ? static_cast<double>(depth) : kManyElements, result);
   call.out(0, std::move(result));
 }
 

@@ -254,7 +254,7 @@ void range_gemm_fast_gelu(RangeCall& call) {
     y = type.ranked ? zip_cells(y, call.in(2), dtype, sizes_of(type), call.max_cells(), sum)
                     : uniform(type, sum(y.hull(), call.hull(2)));
   }
-  const int ulps = call.settings().library_ulps;
+  const int ulps = call.ulps();
   call.out(0, map_cells(y, dtype, [&](const Range& cell) {
              return outward(dtype, gelu_by_tanh_of(dtype, outward(dtype, cell), ulps));
            }));

@@ -165,7 +165,7 @@ AbsTensor image_group_norm(RangeCall& call, const AbsTensor& x, DType dtype) {
   const Range z = norm.normalized(group_of(x.hull(), least, most), dtype)[0];
   norm.report(call, 0);
   const bool activates = call.integer("activation") != 0;
-  const int ulps = call.settings().library_ulps;
+  const int ulps = call.ulps();
   const auto finish = [&](const Range& scale, const Range& bias) {
     const Range y = scaled_and_shifted(dtype, z, scale, bias);
     return activates ? silu(dtype, y, ulps) : y;

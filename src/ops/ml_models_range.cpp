@@ -53,14 +53,14 @@ void range_linear_classifier(RangeCall& call) {
   const bool single = classes == 2 && intercepts.size() == 1;
   const Range scores = linear_scores(call, weights, single ? 1 : classes, intercepts);
   give_labels(call, "classlabels_ints");
-  call.out(1, class_scores(call, scores, single, call.settings().library_ulps));
+  call.out(1, class_scores(call, scores, single, call.ulps()));
 }
 
 void range_linear_regressor(RangeCall& call) {
   const auto targets = static_cast<std::size_t>(std::max<std::int64_t>(call.integer("targets"), 1));
   const std::vector<double> intercepts = call.reals("intercepts"), weights = call.reals("coefficients");
   const Range scores = linear_scores(call, weights, targets, intercepts);
-  call.out(0, transformed_scores(call, scores, call.settings().library_ulps));
+  call.out(0, transformed_scores(call, scores, call.ulps()));
 }
 
 // ---- support vector machines -------------------------------------------------------
@@ -144,7 +144,7 @@ void range_svm_regressor(RangeCall& call) {
   if (!rho.empty()) add_term(sum, point(rho[0]));
   Range value = rounded(call, kFloat, sum, terms);
   if (call.integer("one_class") != 0) value = {.lo = -1, .hi = 1, .integer = true};
-  call.out(0, transformed_scores(call, value, call.settings().library_ulps));
+  call.out(0, transformed_scores(call, value, call.ulps()));
 }
 
 void range_svm_classifier(RangeCall& call) {
@@ -155,7 +155,7 @@ void range_svm_classifier(RangeCall& call) {
     supports += static_cast<std::size_t>(std::max<std::int64_t>(size, 0));
   }
   give_labels(call, "classlabels_ints");
-  const int ulps = call.settings().library_ulps;
+  const int ulps = call.ulps();
   if (supports == 0) {
     const std::vector<double> first(classes, rho.empty() ? 0.0 : rho[0]);
     return call.out(1, transformed_scores(call, linear_scores(call, weights, classes, first), ulps));
@@ -277,7 +277,7 @@ void range_tree_regressor(RangeCall& call) {
       static_cast<Aggregate>(std::ranges::find(kNames, call.text("aggregate_function")) - std::begin(kNames));
   const auto targets = static_cast<std::size_t>(std::max<std::int64_t>(call.integer("n_targets", 1), 1));
   const Range scores = forest_scores(call, "target_", targets, how);
-  call.out(0, transformed_scores(call, scores, call.settings().library_ulps));
+  call.out(0, transformed_scores(call, scores, call.ulps()));
 }
 
 void range_tree_classifier(RangeCall& call) {
@@ -287,7 +287,7 @@ void range_tree_classifier(RangeCall& call) {
   Range scores = forest_scores(call, "class_", classes, Aggregate::sum, two);
   if (two) scores = join(scores, point(0));
   give_labels(call, "classlabels_int64s");
-  call.out(1, class_scores(call, scores, two, call.settings().library_ulps));
+  call.out(1, class_scores(call, scores, two, call.ulps()));
 }
 
 // Every leaf may belong to any tree.
@@ -310,7 +310,7 @@ void range_tree_ensemble(RangeCall& call) {
     hull = join(hull,
                 aggregated(call, call.out_dtype(0), each, static_cast<Aggregate>(how), static_cast<double>(trees), 0));
   }
-  const Range scores = transformed_scores(call, hull, call.settings().library_ulps);
+  const Range scores = transformed_scores(call, hull, call.ulps());
   Range result = scores.has_finite() ? from_bounds(call.out_dtype(0), scores.lo, scores.hi, 1) : Range{};
   result.nan |= scores.nan;
   result.pinf |= scores.pinf;

@@ -117,7 +117,10 @@ const OpDef kOps[] = {
      .freedom = kTwoStages,
      .infer = infer_row_norm,
      .eval = eval_row_norm<Centre::mean>,
-     .range = range_layer_norm},
+     .range = range_layer_norm,
+     .grants = {.ways = {Way::broadcast_differs},
+                .elsewhere = {Way::difference_of_squares},
+                .measured_on = kOnnxRuntime}},
     // ONNX Runtime's spelling, in the default domain, of what became RMSNormalization.
     {.name = "SimplifiedLayerNormalization",
      .summary = "x / sqrt(mean(x^2) + epsilon) over the axes from `axis` on, times scale",
@@ -144,7 +147,8 @@ const OpDef kOps[] = {
      .freedom = kTwoStages,
      .infer = infer_group_norm,
      .eval = eval_group_norm,
-     .range = range_group_norm},
+     .range = range_group_norm,
+     .grants = {.ways = {Way::difference_of_squares}, .measured_on = kOnnxRuntime}},
 };
 
 }  // namespace

@@ -130,15 +130,41 @@ DType stash_type(const Call& call) {
   return dtype && is_float(*dtype) ? *dtype : DType::float32;
 }
 
+// Scale or bias with another number of elements than a row, or perhaps so.
+bool broadcasts(const RangeCall& call, const AbsTensor& x, const AxisSet& axes) {
+  const auto count = [](const AbsTensor& tensor, std::size_t axis) { return tensor.sizes[axis]; };
+  std::int64_t row = 1;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    if (axes[i]) row = row < 0 || count(x, i) < 0 ? -1 : row * count(x, i);
+  }
+  for (std::size_t i = 1; i < 3; ++i) {
+    if (!call.has_range(i)) continue;
+    const AbsTensor& parameter = call.in(i);
+    if (!x.ranked || !parameter.ranked) return true;
+    const bool same_rank = parameter.rank() == static_cast<std::size_t>(std::ranges::count(axes, true));
+    if (row < 0 && same_rank &&
+        parameter.sizes == Dims(x.sizes.end() - static_cast<std::ptrdiff_t>(parameter.rank()), x.sizes.end()))
+      continue;
+    std::int64_t own = 1;
+    for (const std::int64_t size : parameter.sizes) own = own < 0 || size < 0 ? -1 : own * size;
+    if (own < 0 || own != row) return true;
+  }
+  return false;
+}
+
 void range_row_norm(RangeCall& call, Centre centre) {
   const AbsTensor& x = call.in(0);
   const DType stash = stash_type(call);
-  RowNorm norm(call, {row_formats(call, x.dtype, stash), call.real("epsilon"), centre, false});
+  const std::vector<DType> formats = row_formats(call, x.dtype, stash);
   AxisSet axes(x.rank(), false);
   if (x.ranked) {
     std::fill(axes.begin() + static_cast<std::ptrdiff_t>(normalize_axis(call.integer("axis"), x.rank())), axes.end(),
               true);
   }
+  NormSpec spec{formats, call.real("epsilon"), centre, false};
+  if (centre == Centre::mean) spec.differences = difference_formats(call, formats);
+  if (call.may(Way::broadcast_differs) && broadcasts(call, x, axes)) spec.differences.push_back(DType::float64);
+  RowNorm norm(call, std::move(spec));
   const AbsTensor z = mapped_groups(x, axes, x.dtype, [&](const Group& row) { return norm.normalized(row, x.dtype); });
   const std::size_t no_bias = call.input_count();
   call.out(0, scaled_and_shifted(call, z, 1, centre == Centre::mean ? 2 : no_bias, call.out_dtype(0)));
@@ -165,7 +191,8 @@ void range_group_norm(RangeCall& call) {
   const DType own = x.dtype == DType::float64 ? DType::float64 : DType::float32;
   const DType stash = call.version() < 21 ? own : stash_type(call);
   const std::int64_t groups = std::max<std::int64_t>(call.integer("num_groups"), 1);
-  RowNorm norm(call, {row_formats(call, x.dtype, stash), call.real("epsilon"), Centre::mean, false});
+  const std::vector<DType> formats = row_formats(call, x.dtype, stash);
+  RowNorm norm(call, {formats, call.real("epsilon"), Centre::mean, false, difference_formats(call, formats)});
   double least = 1, most = kManyElements;
   const std::int64_t channels = x.ranked && x.rank() >= 2 ? x.sizes[1] : -1;
   if (x.ranked && x.rank() >= 2) {

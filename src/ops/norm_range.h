@@ -1,7 +1,10 @@
 // What normalising a row does to ranges: x becomes (x - mean) / sqrt(variance +
-// epsilon), or x / sqrt(mean(x^2) + epsilon). The variance is taken to be a mean of
-// squared distances, so it is never negative; that of a row with an element at
-// distance d is at least d^2 / n, so no result exceeds sqrt(n), and none d / sqrt(epsilon).
+// epsilon), or x / sqrt(mean(x^2) + epsilon). A variance that is a mean of squared
+// distances is never negative; that of a row with an element at distance d is at least
+// d^2 / n, so no result exceeds sqrt(n), and none d / sqrt(epsilon). Computed as
+// mean(x^2) - mean(x)^2 it is wrong by e, a few units of mean(x^2): negative (FN305) where
+// epsilon does not outweigh that, and too small by so much that results reach
+// sqrt(n (1 + e / epsilon)).
 #pragma once
 
 #include <vector>
@@ -17,6 +20,8 @@ struct NormSpec {
   double epsilon = 0;
   Centre centre = Centre::mean;
   bool added_to_root = false;  // sqrt(variance) + epsilon
+  // In which the variance may also be computed as mean(x^2) - mean(x)^2.
+  std::vector<DType> differences = {};
 };
 
 class RowNorm {
@@ -29,19 +34,27 @@ class RowNorm {
   Range mean(const Group& row, DType dtype) const;
   Range variance(const Group& row, DType dtype) const;
   Range inverse_deviation(const Group& row, DType dtype) const;
-  // The sites of all rows seen: variance and epsilon both zero (FN304), squares or their sum infinite (FN205).
-  // Ranges hold for rows without them.
+  // The sites of all rows seen: variance and epsilon both zero (FN304) or below zero (FN305), squares or their sum
+  // infinite (FN205). Ranges hold for rows without them.
   void report(RangeCall& call, int operand) const;
 
  private:
+  struct Arithmetic {
+    DType format = DType::float32;
+    bool difference = false;
+  };
+  std::vector<Arithmetic> all_ways() const;
+
   const RangeCall& call_;
   NormSpec spec_;
   Range seen_ = {};
-  bool vanishes_ = false, always_vanishes_ = true, overflows_ = false;
+  bool vanishes_ = false, always_vanishes_ = true, overflows_ = false, negative_ = false;
 };
 
 // x, perhaps wrong by `slack`, rounded into another format.
 Range rounded_range(DType dtype, const Range& x, double slack = 0);
+// Those of `formats` in which the node's op may compute a variance as a difference of squares.
+std::vector<DType> difference_formats(const RangeCall& call, const std::vector<DType>& formats);
 // Formats of the arithmetic on rows of `dtype`, where the op itself asks for `stash`.
 std::vector<DType> row_formats(const RangeCall& call, DType dtype, DType stash);
 

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "ops/call.h"
+#include "ops/grants.h"
 #include "ops/hazard.h"
 #include "ops/signature.h"
 
@@ -30,6 +31,9 @@ enum class Relation : std::uint8_t {
   is_inf
 };
 
+// What optimisers that merge nodes take an op for; see Way::scales_last.
+enum class Merge : std::uint8_t { none, factor, divisor, movement, padding };
+
 struct OpDef {
   std::string_view name = {};
   std::string_view domain = {};     // "" is ONNX's default domain
@@ -53,6 +57,8 @@ struct OpDef {
   bool shape_only = false;         // looks at the shape of its operand, not at its elements
   bool elementwise = false;        // element i of the result depends on elements i of the operands only
   Relation relation = Relation::none;
+  Grants grants = {};  // what libraries may compute instead
+  Merge merge = Merge::none;
 };
 
 // Every op, family by family, in the order of ops/all.cpp.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "ops/op.h"
 #include "ops/range_groups.h"
 #include "ops/range_rules.h"
 #include "ops/reduce_range.h"
@@ -130,14 +131,33 @@ void use_inside(const Call& call, const AbsTensor& x, AbsTensor& result) {
 
 }  // namespace
 
+namespace {
+
+// An optimiser that takes the zeros of a Pad for padding of the pool's own: what is inside is all there is.
+void join_unpadded(const RangeCall& call, AbsTensor& result) {
+  const Node* pad = call.may(Way::leaves_out_padding) ? call.producer(0) : nullptr;
+  if (pad == nullptr || pad->op->merge != Merge::padding) return;
+  const AbsTensor* inside = call.range_of(pad->inputs[0]);
+  if (inside == nullptr) return;
+  for (Range& cell : result.cells) cell = join(cell, inside->hull());
+}
+
+}  // namespace
+
 void range_max_pool(RangeCall& call) {
   const AbsTensor& x = call.in(0);
   const bool empty = window_counts(call, x).may_be_empty;
   if (empty) call.site("FN306", 0, x.hull(), true);
   const bool fills = empty && !is_float(x.dtype);
-  AbsTensor result =
-      pooled(call, [&](const Range& each) { return fills ? join(each, point(lowest_finite(x.dtype))) : each; });
+  const bool lowest = call.may(Way::lowest_for_nothing) && is_float(x.dtype);
+  AbsTensor result = pooled(call, [&](const Range& each) {
+    const bool low = fills || (lowest && (each.ninf || each.nan));
+    Range result = low ? join(each, point(lowest_finite(x.dtype))) : each;
+    result.ninf |= lowest && each.nan;  // in float16
+    return result;
+  });
   if (!empty) use_inside(call, x, result);
+  join_unpadded(call, result);
   call.out(0, std::move(result));
   if (!call.has_output(1)) return;
   constexpr std::uint32_t kAll = ~std::uint32_t{0};
@@ -247,7 +267,7 @@ std::optional<double> exponent_of(const Call& call) {
 // (sum of |x|^p)^(1/p) of `least` to `most` elements.
 Range norm_of(const RangeCall& call, DType dtype, DType carrier, const Group& group, double p) {
   const double u = unit_roundoff(carrier);
-  const double ulps = 2.0 * call.settings().library_ulps;
+  const double ulps = 2.0 * call.ulps();
   const Group powers = mapped_parts(group, [&](const Range& x) {
     const Range size = absolute(carrier, x);
     Range result;

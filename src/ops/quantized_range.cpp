@@ -240,8 +240,7 @@ void range_qlinear_mul(RangeCall& call) {
 }
 
 void range_qlinear_sigmoid(RangeCall& call) {
-  range_quantized_unary(
-      call, [&](const Range& x) { return increasing(kFloat, x, sigmoid, call.settings().library_ulps, 0, 1); });
+  range_quantized_unary(call, [&](const Range& x) { return increasing(kFloat, x, sigmoid, call.ulps(), 0, 1); });
 }
 
 void range_qlinear_leaky_relu(RangeCall& call) {

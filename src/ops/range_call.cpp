@@ -1,9 +1,11 @@
 #include "ops/range_call.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
 #include "ops/lengths.h"
+#include "ops/op.h"
 #include "tensor/convert.h"
 
 namespace finity {
@@ -88,6 +90,25 @@ std::vector<AbsTensor> RangeCall::probe_body(BodyId body, std::span<const AbsTen
 
 std::vector<AbsTensor> RangeCall::run_branch(BodyId body, std::size_t condition, bool truth) {
   return hooks_.run_branch ? hooks_.run_branch(body, condition, truth) : run_body_(body, {});
+}
+
+int RangeCall::ulps() const {
+  const OpDef* op = node().op;
+  if (settings_.runtime == Runtime::exact) return 0;
+  return op == nullptr ? Grants{}.specified.ulps : std::max(op->grants.specified.ulps, op->grants.measured.ulps);
+}
+
+bool RangeCall::may(Way way) const {
+  const OpDef* op = node().op;
+  if (settings_.runtime == Runtime::exact || op == nullptr) return false;
+  return op->grants.ways.has(way) || (settings_.runtime == Runtime::any && op->grants.elsewhere.has(way));
+}
+
+const Node* RangeCall::producer(std::size_t i) const {
+  if (!has_input(i)) return nullptr;
+  const NodeId id = graph().value(node().inputs[i]).producer;
+  const Node* node = id.valid() ? &graph().node(id) : nullptr;
+  return node != nullptr && node->op != nullptr ? node : nullptr;
 }
 
 std::vector<DType> RangeCall::accumulators(DType dtype) const {

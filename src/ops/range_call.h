@@ -11,6 +11,7 @@
 
 #include "domain/abs_tensor.h"
 #include "ops/call.h"
+#include "ops/grants.h"
 #include "ops/hazard.h"
 
 namespace finity {
@@ -25,7 +26,7 @@ struct RangeSettings {
   bool affine = true;
   // Partial sums of float16 and bfloat16: float32, or the format itself (undefined: either may happen).
   DType accumulate = DType::undefined;
-  int library_ulps = 4;  // error granted to exp, log, tanh, ... of any library
+  Runtime runtime = Runtime::measured;  // the implementations that results must hold for
   bool flush_subnormals = false;
   Lengths lengths = Lengths::of_large;
 };
@@ -49,6 +50,7 @@ class RangeCall : public Call {
     std::function<std::vector<AbsTensor>(BodyId, std::size_t condition, bool truth)> run_branch = {};
     std::function<bool(std::size_t whole, std::size_t part)> not_below = {};
     std::function<double(std::size_t operand, const Rows&)> length = {};
+    std::function<const AbsTensor*(ValueId)> range_of = {};
   };
   struct Operand {
     const AbsTensor* range = nullptr;  // null: omitted
@@ -85,6 +87,14 @@ class RangeCall : public Call {
 
   // A hazard that OpDef::hazards cannot express. The rule then assumes it does not happen.
   void site(std::string_view rule, int operand, const Range& seen, bool possible, bool certain = false);
+
+  // What is granted to the op under the runtimes asked for; see grants.h.
+  int ulps() const;  // of each library function inside it; 0: correctly rounded
+  bool may(Way way) const;
+  // The node that computes operand i, of an op of the table; null for inputs and weights.
+  const Node* producer(std::size_t i) const;
+  // What is known of another value of the graph, for what optimisers merge; null when the engine does not say.
+  const AbsTensor* range_of(ValueId value) const { return hooks_.range_of ? hooks_.range_of(value) : nullptr; }
 
   const RangeSettings& settings() const { return settings_; }
   Symbols& symbols() { return symbols_; }

@@ -22,13 +22,11 @@ std::pair<AbsTensor, AbsTensor> aligned(const AbsTensor& a, const AbsTensor& b, 
 //   .range = range_increasing<std::tanh, -1, 1>
 template <double (*F)(double), int Floor, int Ceiling>
 void range_bounded_increasing(RangeCall& call) {
-  range_unary(call, [&](const Range& x, DType dtype) {
-    return increasing(dtype, x, F, call.settings().library_ulps, Floor, Ceiling);
-  });
+  range_unary(call, [&](const Range& x, DType dtype) { return increasing(dtype, x, F, call.ulps(), Floor, Ceiling); });
 }
 template <double (*F)(double)>
 void range_increasing(RangeCall& call) {
-  range_unary(call, [&](const Range& x, DType dtype) { return increasing(dtype, x, F, call.settings().library_ulps); });
+  range_unary(call, [&](const Range& x, DType dtype) { return increasing(dtype, x, F, call.ulps()); });
 }
 // Exact in every format (floor, ceil, round, sign, ...).
 template <double (*F)(double)>

@@ -350,7 +350,8 @@ const OpDef kOps[] = {
      .infer = infer_recurrent,
      .eval = eval_recurrent<RnnCell>,
      .range = range_rnn,
-     .overflow = "FN204"},
+     .overflow = "FN204",
+     .grants = kCell},
     {.name = "GRU",
      .summary = "gated recurrent unit: h' = (1 - z) * candidate + z * h",
      .signature = kSignature,
@@ -361,7 +362,8 @@ const OpDef kOps[] = {
      .infer = infer_recurrent,
      .eval = eval_recurrent<GruCell>,
      .range = range_gru,
-     .overflow = "FN204"},
+     .overflow = "FN204",
+     .grants = kCell},
     {.name = "LSTM",
      .summary = "long short-term memory: c' = forget * c + input * candidate, h' = output * h(c')",
      .signature = "(X: T, W: T, R: T, B?: T, sequence_lens?: int32, initial_h?: T, initial_c?: T, P?: T) -> "
@@ -373,7 +375,8 @@ const OpDef kOps[] = {
      .infer = infer_recurrent,
      .eval = eval_recurrent<LstmCell>,
      .range = range_lstm,
-     .overflow = "FN204"},
+     .overflow = "FN204",
+     .grants = kCell},
 };
 
 }  // namespace

@@ -14,10 +14,8 @@ namespace {
 
 // ---- activations -------------------------------------------------------------------
 
-// Kernels of recurrent ops approximate tanh and sigmoid more coarsely than the ops of these names: ONNX Runtime's
-// float32 tanh is off by 10 units of 1 and reaches 1 + 10 u, its sigmoid by 3 and 1 + 2 u (but it is never negative).
-constexpr double kTanhUnits = 16;
-constexpr double kSigmoidUnits = 4;
+constexpr double kTanhUnits = kCell.measured.of_one;
+constexpr double kSigmoidUnits = kTanhUnits / 4;
 
 Range coarsened(DType dtype, Range range, double left, double right) {
   const double limit = std::max(std::abs(left), std::abs(right));
@@ -30,10 +28,10 @@ Range coarsened(DType dtype, Range range, double left, double right) {
 }
 
 // Every function is monotone between these points: the ends, 0 and alpha.
-Range activated(const CellActivation& activation, DType dtype, const Range& x, int ulps) {
+Range activated(const CellActivation& activation, DType dtype, const Range& x, double clip, int ulps) {
   if (!x.has_finite()) return x;
-  const double lo = std::clamp(x.lo, -activation.clip, activation.clip);
-  const double hi = std::clamp(x.hi, -activation.clip, activation.clip);
+  const double lo = std::clamp(x.lo, -clip, clip);
+  const double hi = std::clamp(x.hi, -clip, clip);
   Range hull;
   for (const double at : {lo, hi, 0.0, activation.alpha, std::nextafter(activation.alpha, -kInf)}) {
     if (at >= lo && at <= hi) hull = join(hull, point(activation.function(at, activation.alpha, activation.beta)));
@@ -149,7 +147,15 @@ class Layer {
 
   Range activate(std::size_t direction, std::size_t which, const Range& x) const {
     const std::size_t per_direction = functions_.size() / directions_;
-    return activated(functions_[direction * per_direction + which], dtype_, x, call_.settings().library_ulps);
+    const CellActivation& function = functions_[direction * per_direction + which];
+    Range result = activated(function, dtype_, x, function.clip, call_.ulps());
+    const bool unclipped = std::isfinite(function.clip) && call_.may(Way::clips_less);
+    if (unclipped) result = join(result, activated(function, dtype_, x, kInf, call_.ulps()));
+    const double most = unclipped ? x.hi : std::min(x.hi, function.clip);
+    if (function.exponential && call_.may(Way::plain_softplus) && !(most < std::log(max_finite(dtype_)))) {
+      result.pinf = true;
+    }
+    return result;
   }
 
   // Computed in the dtype or a wider format: a little outside the exact ends. Overflow is noted and left out.

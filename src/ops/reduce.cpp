@@ -282,7 +282,8 @@ const OpDef kOps[] = {
      .infer = infer_reduce,
      .eval = eval_reduce<LogOfSumOfExp>,
      .range = range_reduce_log_sum_exp,
-     .overflow = "FN205"},
+     .overflow = "FN205",
+     .grants = {.ways = {Way::starts_from_zero, Way::no_shift}, .measured_on = kOnnxRuntime}},
     {.name = "ReduceMax",
      .summary = "largest element over axes; -inf or the dtype's smallest value for no elements",
      .signature = kReduceOrdered,
@@ -292,7 +293,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_reduce,
      .eval = eval_reduce<Largest>,
-     .range = range_reduce_max},
+     .range = range_reduce_max,
+     .grants = {.ways = {Way::passes_over_nan}, .measured_on = kOnnxRuntime}},
     {.name = "ReduceMin",
      .summary = "smallest element over axes; inf or the dtype's largest value for no elements",
      .signature = kReduceOrdered,
@@ -302,7 +304,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_reduce,
      .eval = eval_reduce<Smallest>,
-     .range = range_reduce_min},
+     .range = range_reduce_min,
+     .grants = {.ways = {Way::passes_over_nan}, .measured_on = kOnnxRuntime}},
 };
 
 }  // namespace

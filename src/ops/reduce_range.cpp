@@ -320,11 +320,34 @@ void range_reduce_l2(RangeCall& call) {
   call.out(0, std::move(result));
 }
 
+namespace {
+
+// The order of elements says nothing where a NaN among them may hide the largest.
+bool may_pass_over_nan(const RangeCall& call, const AbsTensor& x) {
+  return call.may(Way::passes_over_nan) && x.hull().nan;
+}
+
+// Largest element; any of them where there may be NaN.
+Range largest_of(const RangeCall& call, const Group& group) {
+  const Range hull = group.hull();
+  if (hull.nan && call.may(Way::passes_over_nan)) return hull;
+  return group_max(group);
+}
+
+// What pools make of nothing but -Inf or NaN.
+void add_lowest(const RangeCall& call, const AbsTensor& x, AbsTensor& result) {
+  const Range hull = x.hull();
+  if (!call.may(Way::lowest_for_nothing) || !is_float(x.dtype) || !(hull.ninf || hull.nan)) return;
+  for (Range& cell : result.cells) cell = join(cell, point(lowest_finite(result.dtype)));
+}
+
+}  // namespace
+
 void range_reduce_max(RangeCall& call) {
   const std::optional<Reduced> reduced = reduced_of(call);
   ask_for_elements(call, call.in(0), reduced);
   if (reduced) call.out(0, reduced_max(call, call.in(0), *reduced));
-  else call.out(0, reduce(call, reduced, group_max));
+  else call.out(0, reduce(call, reduced, [&](const Group& group) { return largest_of(call, group); }));
 }
 
 AbsTensor reduced_max(RangeCall& call, const AbsTensor& x, const Reduced& reduced) {
@@ -333,7 +356,10 @@ AbsTensor reduced_max(RangeCall& call, const AbsTensor& x, const Reduced& reduce
     call.site("FN306", 0, {}, true, true);
     return reduced_cells(x, reduced.axes, reduced.keep, dtype, [](const Group&) { return Range{}; });
   }
-  AbsTensor result = reduced_cells(x, reduced.axes, reduced.keep, dtype, group_max);
+  AbsTensor result =
+      reduced_cells(x, reduced.axes, reduced.keep, dtype, [&](const Group& group) { return largest_of(call, group); });
+  add_lowest(call, x, result);
+  if (may_pass_over_nan(call, x)) return result;
   FactWriter facts(x, reduced, result);
   facts.add(Fact::Kind::max_of);
   facts.add(Fact::Kind::at_least);
@@ -366,10 +392,10 @@ void range_reduce_min(RangeCall& call) {
     return result;
   };
   AbsTensor result = reduce(call, reduced, [&](const Group& group) {
-    return nothing ? Range{} : flipped(group_max(mapped_parts(group, flipped)));
+    return nothing ? Range{} : flipped(largest_of(call, mapped_parts(group, flipped)));
   });
   result.dtype = dtype;
-  if (!nothing) FactWriter(x, reduced, result).add(Fact::Kind::at_most);
+  if (!nothing && !may_pass_over_nan(call, x)) FactWriter(x, reduced, result).add(Fact::Kind::at_most);
   call.out(0, std::move(result));
 }
 

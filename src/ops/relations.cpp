@@ -223,9 +223,7 @@ void root_facts(const AbsTensor& x, AbsTensor& root) {
   root.facts.insert(root.facts.end(), norms.begin(), norms.end());
 }
 
-double square_error(const RangeCall& call, DType dtype) {
-  return (8 + 2 * call.settings().library_ulps) * unit_roundoff(dtype);
-}
+double square_error(const RangeCall& call, DType dtype) { return (8 + 2 * call.ulps()) * unit_roundoff(dtype); }
 
 double quotient_limit(const Fact& norm, DType dtype, double least) {
   const double scale = norm.range.is_point() ? norm.range.lo : 1;

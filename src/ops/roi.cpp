@@ -244,7 +244,14 @@ void eval_roi_align(EvalCall& call) {
 // ---- ranges --------------------------------------------------------------------
 
 // Elements of the region, or zero where there is none.
-void range_max_roi_pool(RangeCall& call) { call.out(0, join(call.hull(0), point(0))); }
+void range_max_roi_pool(RangeCall& call) {
+  const Range x = call.hull(0);
+  Range result = join(x, point(0));
+  if (call.may(Way::lowest_for_nothing) && (x.ninf || x.nan)) {
+    result = join(result, point(lowest_finite(call.out_dtype(0))));
+  }
+  call.out(0, result);
+}
 
 // Sample points of a bin that lie in the image: given, or at distances between half a pixel and one.
 double sample_count(const RangeCall& call) {
@@ -288,7 +295,8 @@ const OpDef kOps[] = {
          "regions are rounded to pixels, ends included; neighbouring bins may share pixels; an empty bin gives 0",
      .infer = infer_max_roi_pool,
      .eval = eval_max_roi_pool,
-     .range = range_max_roi_pool},
+     .range = range_max_roi_pool,
+     .grants = {.ways = {Way::lowest_for_nothing, Way::passes_over_nan}, .measured_on = kOnnxRuntime}},
     {.name = "RoiAlign",
      .since = 10,
      .summary = "mean or maximum of interpolated samples in each bin of a grid over each region",

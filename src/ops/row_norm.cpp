@@ -113,9 +113,10 @@ namespace {
 // One row in one format.
 class RowIn {
  public:
-  RowIn(const RangeCall& call, const NormSpec& spec, const Group& row, DType format)
+  RowIn(const RangeCall& call, const NormSpec& spec, const Group& row, DType format, bool difference)
       : spec_(spec),
         format_(format),
+        difference_(difference),
         row_(mapped_parts(row, [&](const Range& x) { return rounded_range(format, x); })),
         means_(means_of(row_, format)),
         hull_(row_.hull()),
@@ -144,20 +145,32 @@ class RowIn {
     return {lo, hi};
   }
 
+  // Of a difference of squares: each of both is wrong by the error of its mean.
+  double difference_error() const {
+    if (!difference_) return 0;
+    const double mean = means_.magnitude > 0 ? means_.error / means_.magnitude : 0;
+    return (3 * mean + mean * mean + 8 * u_) * means_.square_hi + (means_.square_hi > 0 ? min_subnormal(format_) : 0);
+  }
   double variance_hi() const {
     const double growth = sum_growth(format_, means_.terms) * (1 + 8 * u_);
     if (spec_.centre == Centre::zero) return means_.square_hi * growth;
     const double half = (hull_.hi - hull_.lo) / 2 + means_.error;
-    return half * half * growth;
+    return half * half * growth + difference_error();
   }
   double variance_lo() const {
-    if (spec_.centre == Centre::mean) return 0;
+    if (spec_.centre == Centre::mean) return may_be_negative() ? 0 : 0 - difference_error();
     return std::max(0.0, means_.square_lo * (1 - (means_.terms + 8) * u_) - 2 * min_subnormal(format_));
   }
   double epsilon() const { return epsilon_; }
 
   // Both variance and epsilon may be (are) zero. An epsilon below zero may outweigh any variance.
   bool may_vanish() const { return !(spec_.epsilon >= 0) || (epsilon_ == 0 && !varies()); }
+  // A difference of squares may be further below zero than epsilon (or the spread of the row) lifts it.
+  bool may_be_negative() const {
+    const double spread = gap() > 0 ? gap() * gap() / (2 * means_.terms) : 0;
+    const double lifted = spread + (spec_.added_to_root ? 0 : epsilon_);
+    return difference_ && difference_error() > 0 && !(difference_error() < lifted);
+  }
   bool must_vanish() const { return epsilon_ == 0 && means_.terms == 1 && spec_.centre == Centre::mean; }
 
   // A square, a sum of them or of the elements, or the number of elements may be too large for the format.
@@ -166,7 +179,7 @@ class RowIn {
     for (std::size_t i = 0; i < row_.parts.size(); ++i) {
       const Part& part = row_.parts[i];
       if (part.count == 0 || !part.each.has_finite()) continue;
-      const double d = distances(i).magnitude();
+      const double d = difference_ ? part.each.magnitude() : distances(i).magnitude();
       squares += part.count * row_.most * d * d;
       sum += part.count * row_.most * part.each.magnitude();
     }
@@ -181,17 +194,23 @@ class RowIn {
   bool varies() const {
     const double floor = 4 * means_.terms * min_normal(format_);
     if (spec_.centre == Centre::zero) return means_.square_lo * means_.terms > floor * means_.terms;
+    const double least = gap() - 4 * means_.error;
+    return least > 0 && least * least > 4 * floor;
+  }
+
+  // Some two elements of every row differ by at least this much.
+  double gap() const {
     double low = kInf, high = -kInf;  // least upper end, largest lower end of the parts
     for (const Part& part : row_.parts) {
       if (part.count == 0 || !part.each.has_finite()) continue;
       low = std::min(low, part.each.hi);
       high = std::max(high, part.each.lo);
     }
-    const double gap = high - low - 4 * means_.error;
-    return gap > 0 && gap * gap > 4 * floor;
+    return high - low;
   }
 
   double largest(double d) const {
+    if (difference_) return largest_by_difference(d);
     const double tiny = min_subnormal(format_);
     const double terms = means_.terms;
     const double bound = spec_.added_to_root ? largest_rooted_quotient(d, terms, epsilon_, tiny)
@@ -210,6 +229,18 @@ class RowIn {
     return best;
   }
 
+  // With e the error of the variance v: d <= sqrt(n (v + e)) and the error of the mean, which is below sqrt(e); divided
+  // by sqrt(v + epsilon) or sqrt(v) + epsilon. What is below zero is taken not to be, once it is reported.
+  double largest_by_difference(double d) const {
+    if (!(d > 0)) return 0;
+    const double error = difference_error();
+    const double least = may_be_negative() ? 0 : spec_.added_to_root ? 0 : -error;
+    const double root = spec_.added_to_root ? epsilon_ : std::sqrt(epsilon_ + least);
+    const double floor = std::max(root, std::sqrt(min_subnormal(format_)));
+    const double ratio = spec_.added_to_root ? 1 + std::sqrt(error) / floor : std::sqrt(1 + error / (floor * floor));
+    return std::min(d / floor, (std::sqrt(means_.terms) + 1) * ratio) * (1 + 8 * u_);
+  }
+
   // Least quotient of a distance of at least d, on the same side.
   double smallest(double d) const {
     const double variance = variance_hi();
@@ -219,6 +250,7 @@ class RowIn {
 
   const NormSpec& spec_;
   DType format_;
+  bool difference_;
   Group row_;
   RowMeans means_;
   Range hull_;
@@ -228,18 +260,30 @@ class RowIn {
 
 }  // namespace
 
+std::vector<RowNorm::Arithmetic> RowNorm::all_ways() const {
+  std::vector<Arithmetic> result;
+  for (const DType format : spec_.formats) result.push_back({format, false});
+  for (const DType format : spec_.differences) result.push_back({format, true});
+  return result;
+}
+
+std::vector<DType> difference_formats(const RangeCall& call, const std::vector<DType>& formats) {
+  return call.may(Way::difference_of_squares) ? formats : std::vector<DType>{};
+}
+
 std::vector<Range> RowNorm::normalized(const Group& row, DType dtype) {
   const Range hull = row.hull();
   const bool infinite = hull.pinf || hull.ninf;
   seen_ = join(seen_, hull);
   std::vector<Range> result(row.parts.size());
   if (row.surely_empty()) return result;
-  for (const DType format : spec_.formats) {
-    const RowIn in(call_, spec_, row, format);
+  for (const auto& [format, difference] : all_ways()) {
+    const RowIn in(call_, spec_, row, format, difference);
     // Elements may not fit into a narrower format either.
     const bool overflows = in.may_overflow() || (in.hull().pinf && !hull.pinf) || (in.hull().ninf && !hull.ninf);
     overflows_ |= overflows;
     vanishes_ |= in.may_vanish();
+    negative_ |= in.may_be_negative();
     always_vanishes_ &= in.must_vanish();
     for (std::size_t i = 0; i < result.size(); ++i) {
       if (!in.row().parts[i].each.has_finite()) continue;
@@ -265,8 +309,8 @@ std::vector<Range> RowNorm::normalized(const Group& row, DType dtype) {
 Range RowNorm::mean(const Group& row, DType dtype) const {
   if (row.surely_empty()) return {.nan = true};
   Range result;
-  for (const DType format : spec_.formats) {
-    const RowIn in(call_, spec_, row, format);
+  for (const auto& [format, difference] : all_ways()) {
+    const RowIn in(call_, spec_, row, format, difference);
     Range mean = group_mean(dtype, format, in.row());
     if (in.may_overflow()) mean.pinf = mean.ninf = mean.nan = false;
     mean.nan |= row.hull().nan || (row.hull().pinf && row.hull().ninf);
@@ -281,11 +325,11 @@ Range RowNorm::variance(const Group& row, DType dtype) const {
   if (row.surely_empty()) return {.nan = true};
   Range result;
   const Range hull = row.hull();
-  for (const DType format : spec_.formats) {
-    const RowIn in(call_, spec_, row, format);
+  for (const auto& [format, difference] : all_ways()) {
+    const RowIn in(call_, spec_, row, format, difference);
     if (in.hull().has_finite()) result = join(result, from_bounds(dtype, in.variance_lo(), in.variance_hi(), 1));
   }
-  if (result.has_finite()) result.lo = std::max(result.lo, 0.0);
+  if (result.has_finite() && spec_.differences.empty()) result.lo = std::max(result.lo, 0.0);
   result.nan |= hull.nan || hull.pinf || hull.ninf;
   return result;
 }
@@ -294,8 +338,8 @@ Range RowNorm::inverse_deviation(const Group& row, DType dtype) const {
   if (row.surely_empty()) return {.nan = true};
   Range result;
   const Range hull = row.hull();
-  for (const DType format : spec_.formats) {
-    const RowIn in(call_, spec_, row, format);
+  for (const auto& [format, difference] : all_ways()) {
+    const RowIn in(call_, spec_, row, format, difference);
     if (!in.hull().has_finite()) {
       if (hull.has_finite()) result = join(result, point(0));
       continue;
@@ -315,6 +359,7 @@ Range RowNorm::inverse_deviation(const Group& row, DType dtype) const {
 
 void RowNorm::report(RangeCall& call, int operand) const {
   call.site("FN304", operand, seen_, vanishes_, vanishes_ && always_vanishes_);
+  if (!spec_.differences.empty()) call.site("FN305", operand, seen_, negative_);
   call.site("FN205", operand, seen_, overflows_);
 }
 

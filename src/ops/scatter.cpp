@@ -152,6 +152,14 @@ Range scattered_range(const RangeCall& call, const Range& data, const Range& upd
   const DType dtype = call.out_dtype(0);
   if (reduction == "none" || update.is_empty()) return join(data, update);
   if (!is_float(dtype) && !is_int(dtype)) return top(dtype);
+  const bool extreme = reduction == "max" || reduction == "min";
+  if (extreme && (data.nan || update.nan) && call.may(Way::passes_over_nan)) {
+    // The NaN is dropped, or what was compared with it.
+    Range result = join(data, update);
+    result.ninf |= reduction == "max";
+    result.pinf |= reduction == "min";
+    return result;
+  }
   if (reduction == "max") return join(data, maximum(data, update));
   if (reduction == "min") return join(data, minimum(data, update));
   if (reduction == "mul") return product_with(dtype, data, update, most);
@@ -300,7 +308,8 @@ const OpDef kOps[] = {
      .freedom = kOrder,
      .infer = infer_scatter_elements,
      .eval = eval_scatter_elements,
-     .range = range_scatter},
+     .range = range_scatter,
+     .grants = {.ways = {Way::passes_over_nan}, .measured_on = kOnnxRuntime}},
     {.name = "ScatterND",
      .since = 11,
      .summary = "data with slices written at index tuples",
@@ -310,7 +319,8 @@ const OpDef kOps[] = {
      .freedom = kOrder,
      .infer = infer_scatter_nd,
      .eval = eval_scatter_nd,
-     .range = range_scatter},
+     .range = range_scatter,
+     .grants = {.ways = {Way::passes_over_nan}, .measured_on = kOnnxRuntime}},
     {.name = "TensorScatter",
      .since = 24,
      .summary = "a cache with new steps written at each sequence's own position",

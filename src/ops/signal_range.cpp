@@ -35,6 +35,25 @@ Range spectrum(DType dtype, DType carrier, const Range& x, double points, bool c
   return result;
 }
 
+// A transform of n points as a convolution: sums over at most 4 n points of products of two spectra, each at most n
+// times as large as its elements.
+void join_convolution(const RangeCall& call, double points, bool known, AbsTensor& result) {
+  const bool direct = known && std::exp2(std::round(std::log2(points))) == points;
+  if (direct || !call.may(Way::longer_transform) || result.cells.empty()) return;
+  const DType carrier = call.accumulators(result.dtype).back();
+  const double spectrum = 2 * points * call.hull(0).magnitude();
+  const bool overflows = !(spectrum * 2 * points * 4 * points <= max_finite(carrier));
+  const double error = 64 * unit_roundoff(carrier) * std::log2(4 * points) * spectrum * std::sqrt(4 * points);
+  for (Range& cell : result.cells) {
+    if (cell.has_finite() && cell.magnitude() > 0) {
+      const Range wide = from_bounds(result.dtype, cell.lo - error, cell.hi + error);
+      cell.lo = wide.lo;
+      cell.hi = wide.hi;
+    }
+    if (overflows) cell.nan = cell.pinf = cell.ninf = true;
+  }
+}
+
 double points_of(RangeCall& call, std::size_t input, double otherwise) {
   if (!call.has_range(input)) return otherwise;
   const Range points = call.hull(input);
@@ -83,6 +102,8 @@ void range_dft(RangeCall& call) {
              const bool divided = inverse && !shorter && !call.has_range(1);
              return spectrum(dtype, carrier, each, std::min(points, length), complex, divided);
            }));
+  const bool known = points < 0x1p24 && (!call.has_range(1) || call.hull(1).is_point());
+  if (call.has_output(0)) join_convolution(call, length, known, call.outs()[0]);
 }
 
 void range_stft(RangeCall& call) {
@@ -94,11 +115,14 @@ void range_stft(RangeCall& call) {
   }
   const double points = std::max(1.0, std::min(length, points_of(call, 3, length)));
   const bool complex = x.ranked && x.rank() == 2 ? false : is_complex_signal(x, 3);
+  // A window is read as if it were complex too, beyond its end.
+  if (complex && call.has_range(2) && call.may(Way::longer_transform)) return call.top(0);
   call.out(0, in_all_carriers(call, dtype, [&](DType carrier) {
              Range each = call.hull(0);
              if (call.has_range(2)) each = multiply(carrier, each, call.hull(2));
              return spectrum(dtype, carrier, each, points, complex, false);
            }));
+  if (call.has_output(0)) join_convolution(call, points, points < 0x1p24, call.outs()[0]);
 }
 
 // ---- windows -----------------------------------------------------------------

@@ -128,7 +128,8 @@ const OpDef kOps[] = {
      .freedom = "computes x - max - log(sum(exp(x - max))) in float32 (float64 for float64), summing pairwise",
      .infer = infer_rows,
      .eval = eval_rows<log_softmax>,
-     .range = range_log_softmax},
+     .range = range_log_softmax,
+     .grants = {.ways = {Way::passes_over_nan}, .measured_on = kOnnxRuntime}},
     {.name = "Hardmax",
      .summary = "1 at the first maximum along an axis, else 0; before opset 13 over all axes from `axis` on",
      .signature = kRows,
@@ -137,7 +138,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_rows,
      .eval = eval_rows<hardmax>,
-     .range = range_hardmax},
+     .range = range_hardmax,
+     .grants = {.ways = {Way::passes_over_nan}, .measured_on = kOnnxRuntime}},
 };
 
 }  // namespace

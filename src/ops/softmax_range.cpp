@@ -3,7 +3,7 @@
 // can be, and largest the other way round. What floats add:
 //
 //   x_j - max      errs by u |x_j - max|, which is a relative error of the exponential
-//   exp, log       settings().library_ulps
+//   exp, log       RangeCall::ulps()
 //   the sum        see sum_growth; it is never below its largest term, exp(0) = 1
 #include "ops/softmax_range.h"
 
@@ -47,7 +47,7 @@ RowError row_error(const RangeCall& call, DType carrier, const Group& group) {
   const double u = unit_roundoff(carrier);
   const double terms = group.most_count();
   const double width = hull.has_finite() ? hull.hi - hull.lo : 0;
-  const double ulps = 2.0 * call.settings().library_ulps * u;
+  const double ulps = 2.0 * call.ulps() * u;
   RowError error;
   error.exponential = u * std::min(width, 1 - std::log(min_subnormal(carrier))) + ulps + 2 * u;
   error.shift = u * width;
@@ -127,6 +127,8 @@ Range row_part(const RangeCall& call, DType dtype, const Group& row, std::size_t
   // The only element of a row is taken not to be -Inf.
   if (own.ninf && !single) result = join(result, point(rule.least));
   result.nan |= special.nan;
+  // A largest element that NaN hides: what is subtracted may be anything.
+  if (special.nan && call.may(Way::passes_over_nan)) result = join(result, any_finite(dtype));
   return result;
 }
 
@@ -224,14 +226,17 @@ void range_log_softmax(RangeCall& call) {
 void range_hardmax(RangeCall& call) {
   const AbsTensor& x = call.in(0);
   const AxisSet axes = row_axes(call, x);
-  AbsTensor result = mapped_groups(x, axes, x.dtype, [](const Group& row) {
-    const Range bit{.lo = row.most_count() == 1 ? 1.0 : 0.0, .hi = 1, .integer = true};
+  const bool skips = call.may(Way::passes_over_nan) && x.hull().nan;  // no 1 in the row then
+  AbsTensor result = mapped_groups(x, axes, x.dtype, [&](const Group& row) {
+    const Range bit{.lo = row.most_count() == 1 && !skips ? 1.0 : 0.0, .hi = 1, .integer = true};
     std::vector<Range> result;
     for (const Part& part : row.parts) result.push_back(part.each.is_empty() ? Range{} : bit);
     return result;
   });
-  add_row_fact(result, axes, Fact::Kind::row_sum, 1, 1);
-  add_row_fact(result, axes, Fact::Kind::row_max, 1, 1);
+  if (!skips) {
+    add_row_fact(result, axes, Fact::Kind::row_sum, 1, 1);
+    add_row_fact(result, axes, Fact::Kind::row_max, 1, 1);
+  }
   call.out(0, std::move(result));
 }
 

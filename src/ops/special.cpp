@@ -100,10 +100,10 @@ double least_distance_to_pole(DType dtype, const Range& x) {
 // |gamma(x)| = pi / (|sin(pi x)| gamma(1 - x)), and |sin(pi x)| lies between twice the distance to a pole and 1.
 Range log_gamma_left_of_zero(DType dtype, const Range& x, int ulps) {
   if (x.lo == x.hi && is_pole(x.lo)) return {};
-  if (x.lo == x.hi) return granted(dtype, log_gamma(x.lo), log_gamma(x.lo), slack_of(ulps, 2, 16 * float_unit(dtype)));
+  if (x.lo == x.hi) return granted(dtype, log_gamma(x.lo), log_gamma(x.lo), slack_of(2 * ulps, 16 * float_unit(dtype)));
   const double largest = std::max({std::lgamma(1 - x.lo), std::lgamma(1 - x.hi), 0.0});
   const double hi = std::log(kPi) - std::log(2 * least_distance_to_pole(dtype, x)) - kLeastLogGamma;
-  return granted(dtype, std::log(kPi) - largest, hi, slack_of(ulps, 2, 1e-5));
+  return granted(dtype, std::log(kPi) - largest, hi, slack_of(2 * ulps, 1e-5));
 }
 
 // Away from the poles.
@@ -111,7 +111,7 @@ Range log_gamma_of(DType dtype, const Range& x, int ulps) {
   Range range{.nan = x.nan, .pinf = x.pinf || x.ninf};
   const Range right = part_of(x, min_subnormal(dtype), kInf), left = part_of(x, -kInf, -min_subnormal(dtype));
   // Between 1 and 2, where it vanishes, libraries are off by units of 1.
-  const Slack slack = slack_of(ulps, 2, 16 * float_unit(dtype));
+  const Slack slack = slack_of(2 * ulps, 16 * float_unit(dtype));
   if (right.has_finite()) {
     const double a = std::lgamma(right.lo), b = std::lgamma(right.hi);
     const bool turns = right.lo < kLeastGammaAt && right.hi > kLeastGammaAt;
@@ -124,7 +124,7 @@ Range log_gamma_of(DType dtype, const Range& x, int ulps) {
 // Away from the poles.
 Range digamma_range(DType dtype, const Range& x, int ulps) {
   Range range{.nan = x.nan || x.ninf, .pinf = x.pinf};
-  const Slack slack = slack_of(ulps, 2, 16 * float_unit(dtype));
+  const Slack slack = slack_of(2 * ulps, 16 * float_unit(dtype));
   const Range right = part_of(x, min_subnormal(dtype), kInf), left = part_of(x, -kInf, -min_subnormal(dtype));
   if (right.has_finite())
     range = join(range, granted(dtype, digamma_of_positive(right.lo), digamma_of_positive(right.hi), slack));

@@ -50,7 +50,7 @@ class Inference {
   void infer_known_op(const Node& node, const OpDef& op);
   std::vector<Type> infer_body(BodyId id, std::span<const Type> inputs);
   void set_output(const Node& node, std::size_t i, const Type& inferred);
-  Type believed(const Type& declared, const Type& inferred) const;
+  static Type believed(const Type& declared, const Type& inferred);
   void set_shape_value(ValueId id, std::optional<Shape> value);
   void fold(const Node& node, const OpDef& op);
   bool foldable(const Node& node, const OpDef& op) const;
@@ -208,15 +208,19 @@ void Inference::infer_known_op(const Node& node, const OpDef& op) {
 }
 
 // Runtimes compute sizes and do not look at those declared for intermediate values, which may be left from a trace with
-// other data. Rank and symbols are taken over; where nothing is computed the file is all there is.
-Type Inference::believed(const Type& declared, const Type& inferred) const {
+// other data. Rank and symbols are taken over. Of an op that is not in the table the file says all there is.
+Type Inference::believed(const Type& declared, const Type& inferred) {
   Type result = declared;
-  if (inferred.kind == Type::Kind::unknown) return result;
   for (Dim& dim : result.shape) {
-    if (dim.known()) dim = {};
+    // What has elements has them along every axis.
+    dim = {.size = -1, .symbol = dim.symbol};
+    if (inferred.ranked) continue;
+    dim.least = std::min<std::int64_t>(inferred.count.least_size(), 1);
+    dim.most = inferred.count.most;
   }
-  if (result.element && inferred.element) {
-    result.element = std::make_shared<const Type>(believed(*result.element, *inferred.element));
+  if (result.element) {
+    result.element =
+        std::make_shared<const Type>(believed(*result.element, inferred.element ? *inferred.element : Type{}));
   }
   return result;
 }
@@ -228,7 +232,7 @@ void Inference::set_output(const Node& node, std::size_t i, const Type& inferred
   bool conflict = false;
   const Type declared = declared_type(id);
   merge(inferred, declared, &conflict);
-  types_.of[id.at()] = merge(inferred, believed(declared, inferred));
+  types_.of[id.at()] = merge(inferred, node.op == nullptr ? declared : believed(declared, inferred));
   if (conflict) {
     contradicted_[id.at()] = true;
     note(node, "output '" + graph_.value(id).name + "' is declared " + to_string(graph_, declared) +

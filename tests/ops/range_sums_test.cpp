@@ -71,7 +71,7 @@ Range drawn_range(DType dtype, Rng& rng) {
 RangeSettings drawn_settings(Rng& rng) {
   RangeSettings settings;
   if (rng.below(3) == 0) settings.accumulate = DType::float32;
-  if (rng.below(6) == 0) settings.library_ulps = 0;
+  if (rng.below(6) == 0) settings.runtime = Runtime::exact;
   return settings;
 }
 

@@ -193,13 +193,21 @@ class CaseReader {
     const std::string name = in.word();
     const std::string value = in.word();
     RangeSettings& settings = case_.settings;
-    if (name == "library_ulps") settings.library_ulps = static_cast<int>(number(value));
+    if (name == "runtime") settings.runtime = runtime(value);
     else if (name == "max_cells") settings.max_cells = static_cast<std::size_t>(number(value));
     else if (name == "affine") settings.affine = number(value) != 0;
     else if (name == "flush_subnormals") settings.flush_subnormals = number(value) != 0;
     else if (name == "accumulate") settings.accumulate = dtype(value);
     else if (name == "as") case_.target = dtype(value);
     else throw Error("no option is called '" + name + "'");
+  }
+
+  static Runtime runtime(const std::string& name) {
+    static const std::map<std::string, Runtime> known = {
+        {"measured", Runtime::measured}, {"any", Runtime::any}, {"exact", Runtime::exact}};
+    const auto found = known.find(name);
+    if (found == known.end()) throw Error("no runtime is called '" + name + "'");
+    return found->second;
   }
 
   static DType dtype(const std::string& name) {

@@ -19,7 +19,8 @@
 //   order a >= b                                a relation between inputs, or columns: boxes[2] >= boxes[0]
 //   output l                                    an output besides the results that nothing uses
 //   weights trained|initial|any
-//   option library_ulps|max_cells|affine|flush_subnormals NUMBER, option accumulate DTYPE, option as DTYPE
+//   option max_cells|affine|flush_subnormals NUMBER, option accumulate DTYPE, option as DTYPE,
+//   option runtime measured|any|exact
 //   proved NODE RULE                            the site exists and is proved
 //   possible NODE RULE [seen RANGE]             must warn
 //   unknown NODE [RULE]
