@@ -358,7 +358,8 @@ void range_conv_transpose(RangeCall& call) {
   const AbsTensor& x = call.in(0);
   const std::int64_t groups = call.integer("group", 1);
   const Type& type = call.out_type(0);
-  if (x.hull().is_empty()) return call.out(0, empty_range());
+  const bool no_channels = x.ranked && x.rank() > 1 && x.sizes[1] == 0;  // then every result is a sum of nothing
+  if (x.hull().is_empty() && !no_channels) return call.out(0, empty_range());
   const std::optional<Weights> weights = weights_of(call, 1);
   std::vector<double> addend = channel_addend(call, 2);
   SumGrid sums;

@@ -1,4 +1,5 @@
-// kernels [--version V | --library FILE] [--op NAME] [--file STEM] [--seed N] [--mixes N] [--update] [--examples]
+// kernels [--version V | --library FILE] [--op NAME] [--file STEM] [--seed N] [--mixes N] [--calls N]
+//         [--graphs N] [--step N] [--update] [--examples]
 // Runs every op of the table in ONNX Runtime and compares what it computes with what the analysis claims. The reviewed
 // table says what is known; a difference from it fails. docs/testing.md.
 #include <algorithm>
@@ -25,6 +26,9 @@ struct Options {
   std::string file = {};     // only this file of cases
   bool update = false;
   bool examples = false;
+  std::uint64_t calls = 150;   // random ones of each op
+  std::uint64_t graphs = 400;  // random ones
+  std::uint64_t step = 64;     // of the runs of neighbouring numbers, one in so many
   TrialOptions trial = {};
 };
 
@@ -42,6 +46,9 @@ Options parse(int argc, char** argv) {
     else if (argument == "--file") options.file = value();
     else if (argument == "--seed") options.trial.seed = std::stoull(value());
     else if (argument == "--mixes") options.trial.mixes = std::stoi(value());
+    else if (argument == "--calls") options.calls = std::stoull(value());
+    else if (argument == "--graphs") options.graphs = std::stoull(value());
+    else if (argument == "--step") options.step = std::max<std::uint64_t>(std::stoull(value()), 1);
     else if (argument == "--update") options.update = true;
     else if (argument == "--examples") options.examples = true;
     else throw Error("unknown option " + argument);
@@ -75,13 +82,27 @@ std::vector<fs::path> case_files(const Options& options) {
 
 Results run_all(Worker& worker, const Options& options) {
   Results results;
+  const Visitor visit = [&](const Subject& subject) {
+    if (!options.op.empty() && subject.op != options.op) return;
+    try_subject(worker, subject, options.trial, results[{subject.op, subject.dtype}]);
+  };
+  // Most random calls are none that a runtime accepts, which says nothing.
+  const Visitor visit_if_accepted = [&](const Subject& subject) {
+    if (!options.op.empty() && subject.op != options.op) return;
+    Tally tally;
+    try_subject(worker, subject, options.trial, tally);
+    if (tally.runs > 0 || tally.crashed > 0) results[{subject.op, subject.dtype}].add(tally);
+  };
   for (const fs::path& file : case_files(options)) {
     const bool graphs = file.parent_path().filename() == "kernels";
-    (graphs ? each_graph : each_case)(file, options.trial.seed, [&](const Subject& subject) {
-      if (!options.op.empty() && subject.op != options.op) return;
-      try_subject(worker, subject, options.trial, results[{subject.op, subject.dtype}]);
-    });
+    (graphs ? each_graph : each_case)(file, options.trial.seed, visit);
     std::fprintf(stderr, "%s done\n", file.stem().c_str());
+  }
+  const bool all = options.file.empty();
+  if (all || options.file == "sweep") each_sweep(options.trial.seed, options.step, visit);
+  if (all || options.file == "random") {
+    each_random_call(options.trial.seed, options.calls, visit_if_accepted);
+    each_random_graph(options.trial.seed, options.graphs, visit);
   }
   return results;
 }

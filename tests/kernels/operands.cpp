@@ -194,11 +194,22 @@ Premises far_premises(const Subject& subject, Rng& rng) {
   return given;
 }
 
+Told as_told(const Subject& subject, Rng& rng) {
+  Told told{.premises = *subject.premises};
+  if (!subject.inputs.empty()) {
+    told.inputs = {subject.inputs};
+    return told;
+  }
+  for (int number = 0; number < 8; ++number) told.inputs.push_back(draw(subject, told.premises, rng, number));
+  return told;
+}
+
 }  // namespace
 
 std::vector<Told> drawn_operands(const Subject& subject, std::uint64_t seed, int mixes) {
   const Graph& graph = subject.graph;
   Rng rng(std::hash<std::string>{}(subject.name) + seed);
+  if (subject.premises) return {as_told(subject, rng)};
   std::vector<Told> all;
   all.push_back({premises_around(graph, subject.types, subject.inputs, 64), {subject.inputs}});
   if (graph.main().inputs.empty() || wants_ordinary_inputs(graph)) return all;

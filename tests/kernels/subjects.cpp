@@ -45,23 +45,6 @@ Inputs inputs_of(const OpCase& test) {
   return inputs;
 }
 
-std::string dtype_label(const Graph& graph, const Types& types, const Node& node) {
-  DType first = DType::undefined;
-  for (const std::vector<ValueId>* ids : {&node.inputs, &node.outputs}) {
-    for (const ValueId id : *ids) {
-      if (!id.valid() || !types[id].is_tensor()) continue;
-      const DType dtype = types[id].dtype;
-      if (is_float(dtype)) return std::string(name(dtype));
-      if (first == DType::undefined) first = dtype;
-    }
-  }
-  // A sequence or an optional: of what the graph is given.
-  for (const ValueId id : graph.main().inputs) {
-    if (first == DType::undefined && types[id].is_tensor()) first = types[id].dtype;
-  }
-  return first == DType::undefined ? "none" : std::string(name(first));
-}
-
 // The same elements, as often as they fit, in the dtype and sizes that the graph now wants.
 Inputs fitting(const Graph& graph, Inputs inputs) {
   for (const ValueId id : graph.main().inputs) {
@@ -118,8 +101,9 @@ class Maker {
   Maker(const OpCase& test, std::string how, bool chain, const Visitor& visit)
       : test_(test), how_(std::move(how)), chain_(chain), visit_(visit) {}
 
-  void make(Rng& rng, bool other_formats) {
+  void make(Rng& rng, bool other_formats, bool other_opsets = false) {
     give(test_.graph, inputs_of(test_), "");
+    if (other_opsets) change_opset();
     if (other_formats) {
       for (const DType dtype : {DType::float16, DType::float64, DType::bfloat16}) convert(dtype);
     }
@@ -157,6 +141,27 @@ class Maker {
     give(std::move(graph), std::move(inputs), ", as " + std::string(name(target)));
   }
 
+  // A runtime may take a function body of the standard for an op, but only in the operator set that defined the body.
+  void change_opset() {
+    static const std::regex kOpset(R"((^|\n)opset [0-9]+\n)");
+    const std::string text = print_graph(test_.graph, {.max_elements = -1});
+    for (const int opset : {17, 18, 19, 20, 21, 22, 23}) {
+      const std::string changed = std::regex_replace(text, kOpset, "$1opset " + std::to_string(opset) + "\n");
+      if (changed == text) continue;
+      try {
+        Graph graph = parse_graph(changed, "case");
+        const Types types = infer_types(graph);
+        Conversion half = convert_floats(graph, types, DType::float16);
+        const std::string change = ", opset " + std::to_string(opset);
+        give(std::move(graph), inputs_of(test_), change);
+        if (!half.kept.empty()) continue;
+        Inputs inputs = fitting(half.graph, inputs_of(test_));
+        give(std::move(half.graph), std::move(inputs), change + ", as float16");
+      } catch (const Error&) {
+      }
+    }
+  }
+
   void resize(Rng& rng) {
     constexpr std::int64_t kSizes[] = {0, 1, 3, 8, 17, 40};
     const std::vector<std::int64_t> sizes = sizes_of(test_.graph);
@@ -179,6 +184,23 @@ class Maker {
 };
 
 }  // namespace
+
+std::string dtype_label(const Graph& graph, const Types& types, const Node& node) {
+  DType first = DType::undefined;
+  for (const std::vector<ValueId>* ids : {&node.inputs, &node.outputs}) {
+    for (const ValueId id : *ids) {
+      if (!id.valid() || !types[id].is_tensor()) continue;
+      const DType dtype = types[id].dtype;
+      if (is_float(dtype)) return std::string(name(dtype));
+      if (first == DType::undefined) first = dtype;
+    }
+  }
+  // A sequence or an optional: of what the graph is given.
+  for (const ValueId id : graph.main().inputs) {
+    if (first == DType::undefined && types[id].is_tensor()) first = types[id].dtype;
+  }
+  return first == DType::undefined ? "none" : std::string(name(first));
+}
 
 void each_case(const std::string& path, std::uint64_t seed, const Visitor& visit) {
   for (const auto& [how, text] : told(read_text_file(path))) {
@@ -260,7 +282,7 @@ void each_graph(const std::string& path, std::uint64_t seed, const Visitor& visi
       const Value& value = test.graph.value(id);
       test.inputs.push_back(ordinary(value.name, value.type.dtype, *value.type.dims(), rng));
     }
-    Maker(test, "", chain, visit).make(rng, true);
+    Maker(test, "", chain, visit).make(rng, true, true);
     if (test.inputs.size() < 2) continue;
     test.graph = with_weights(test.graph, test.inputs);
     test.inputs.resize(1);

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/rng.h"
+#include "check/contract.h"
 #include "exec/reference.h"
 #include "graph/graph.h"
 #include "types/infer.h"
@@ -20,7 +22,11 @@ struct Subject {
   Graph graph = {};
   Types types = {};
   Inputs inputs = {};
+  std::optional<Premises> premises = {};  // what is told of the inputs, when it is not to be made up around them
 };
+
+// The dtype that the table names a node by.
+std::string dtype_label(const Graph& graph, const Types& types, const Node& node);
 
 using Visitor = std::function<void(const Subject&)>;
 
@@ -29,5 +35,13 @@ using Visitor = std::function<void(const Subject&)>;
 void each_case(const std::string& path, std::uint64_t seed, const Visitor& visit);
 // The same for the graphs of a file of testdata/kernels, whose inputs are drawn; all but the first once as constants.
 void each_graph(const std::string& path, std::uint64_t seed, const Visitor& visit);
+
+// Calls of every op of the table with random operands and attributes that the reference answers.
+void each_random_call(std::uint64_t seed, std::uint64_t calls, const Visitor& visit);
+// Every elementwise op of one operand on runs of neighbouring numbers: all of float16, one in `step` runs of 65,536
+// float32 numbers between 2^-14 and 2^8 of either sign.
+void each_sweep(std::uint64_t seed, std::uint64_t step, const Visitor& visit);
+// Graphs of the generator that RandomGraphs uses.
+void each_random_graph(std::uint64_t seed, std::uint64_t count, const Visitor& visit);
 
 }  // namespace finity::kernels

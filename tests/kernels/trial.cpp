@@ -194,12 +194,15 @@ void Tally::add(const Tally& other) {
   judged.vacuous += other.judged.vacuous;
   judged.skipped += other.judged.skipped;
   for (const auto& [key, escape] : other.escapes) {
-    Escape& mine = escapes.try_emplace(key, escape).first->second;
-    mine.count += &mine == &escape ? 0 : escape.count;
+    const auto [mine, added] = escapes.try_emplace(key, escape);
+    if (!added) mine->second.count += escape.count;
   }
   refused += other.refused;
   unsupported += other.unsupported;
   crashed += other.crashed;
+  if (first_refusal.empty()) first_refusal = other.first_refusal;
+  if (first_unsupported.empty()) first_unsupported = other.first_unsupported;
+  if (first_crash.empty()) first_crash = other.first_crash;
 }
 
 void try_subject(Worker& worker, const Subject& subject, const TrialOptions& options, Tally& tally) {

@@ -16,6 +16,13 @@ struct Base {
   const char* (*get_version)();
 };
 
+// An op that the library has never heard of, or not for these element types, makes a model invalid.
+bool is_unknown_op(const std::string& text) {
+  const auto says = [&](const char* words) { return text.find(words) != std::string::npos; };
+  return says("No Op registered for") || says("is not a registered function/op") ||
+         (says("Type Error: Type 'tensor(") && says("is invalid"));
+}
+
 }  // namespace
 
 Api::Api(const std::string& path) {
@@ -33,7 +40,7 @@ void Api::fail(Status* status) const {
   const std::string text = call(get_error_message, status);
   const int code = call(get_error_code, status);
   call(release_status, status);
-  if (code == kNotImplemented) throw Unsupported(text);
+  if (code == kNotImplemented || is_unknown_op(text)) throw Unsupported(text);
   throw Error(text);
 }
 
