@@ -64,10 +64,11 @@ Subprocess::Subprocess(const std::vector<std::string>& command, std::uint64_t me
   const bool started = pid_ > 0 && ::read(failure[0], &reason, sizeof reason) == 0;
   ::close(failure[0]);
   if (started) return;
-  errno = reason;
-  const Error error = failed("start " + command.front());
   if (pid_ > 0) end();
-  throw error;
+  ::close(socket_);
+  ::close(errors_);
+  errno = reason;
+  throw failed("start " + command.front());
 }
 
 // In the child, where only system calls are safe: the parent may have had threads.
@@ -94,7 +95,7 @@ Subprocess::~Subprocess() {
   ::close(errors_);
 }
 
-Subprocess::Transfer Subprocess::send(std::span<const std::byte> bytes, Clock::time_point deadline) {
+Subprocess::Transfer Subprocess::send(std::span<const std::byte> bytes, Clock::time_point deadline) const {
   while (!bytes.empty()) {
     if (!ready(socket_, POLLOUT, deadline)) return Transfer::late;
     const ssize_t count = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -105,7 +106,7 @@ Subprocess::Transfer Subprocess::send(std::span<const std::byte> bytes, Clock::t
   return Transfer::done;
 }
 
-Subprocess::Transfer Subprocess::receive(std::span<std::byte> bytes, Clock::time_point deadline) {
+Subprocess::Transfer Subprocess::receive(std::span<std::byte> bytes, Clock::time_point deadline) const {
   while (!bytes.empty()) {
     if (!ready(socket_, POLLIN, deadline)) return Transfer::late;
     const ssize_t count = ::recv(socket_, bytes.data(), bytes.size(), MSG_DONTWAIT);

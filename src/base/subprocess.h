@@ -25,8 +25,8 @@ class Subprocess {
   Subprocess(const Subprocess&) = delete;
   Subprocess& operator=(const Subprocess&) = delete;
 
-  Transfer send(std::span<const std::byte> bytes, Clock::time_point deadline);
-  Transfer receive(std::span<std::byte> bytes, Clock::time_point deadline);
+  Transfer send(std::span<const std::byte> bytes, Clock::time_point deadline) const;
+  Transfer receive(std::span<std::byte> bytes, Clock::time_point deadline) const;
 
   // From now on it may use so much; then the system ends it.
   void allow_cpu_seconds(unsigned seconds) const;

@@ -1,9 +1,13 @@
-// Optimisers of ONNX's training preview: one step of gradient descent on any number of tensors.
+// Optimisers of ONNX's training preview: one step of gradient descent on any number of tensors. And what ONNX
+// Runtime's training graphs use besides ordinary ops.
 #include <cmath>
 #include <string>
 
 #include "base/error.h"
+#include "ops/elementwise.h"
 #include "ops/families.h"
+#include "ops/range_rules.h"
+#include "ops/rules.h"
 #include "ops/training_range.h"
 #include "tensor/convert.h"
 
@@ -118,7 +122,70 @@ void eval_momentum(EvalCall& call) {
   });
 }
 
+// ---- ONNX Runtime's training graphs ------------------------------------------------
+
+void eval_relu_gradient(EvalCall& call) {
+  const Tensor& gradient = call.in(0);
+  if (gradient.dims() != call.in(1).dims()) throw Error("X has shape " + to_string(call.in(1).dims()));
+  call.out(0, map_binary(gradient, call.in(1), gradient.dtype(), [](auto dy, auto x) { return x > 0 ? dy : 0; }));
+}
+
+void range_relu_gradient(RangeCall& call) {
+  range_binary(call, [](const Range& dy, const Range& x, DType) {
+    const Range kept = x.may_be_positive() ? dy : Range{};
+    return x.is_empty() || dy.is_empty() ? Range{} : x.lo > 0 && !x.ninf && !x.nan ? kept : join(kept, point(0));
+  });
+}
+
+void infer_accumulator(InferCall& call) {
+  call.set_shape(0, {Dim::of(1)});
+  if (call.ranked(0)) call.set_shape(1, call.shape(0));
+}
+
+void eval_accumulator(EvalCall& call) {
+  const Tensor& value = call.in(1);
+  if (call.in(0).dims() != value.dims()) throw Error("value has shape " + to_string(value.dims()));
+  const bool overwrite = call.has_input(2) && call.in(2).size() > 0 && element_as_int(call.in(2), 0) != 0;
+  const auto next = [&](auto old, auto x) { return overwrite ? x : old + x; };
+  call.out(0, from_elements<std::int64_t>(DType::boolean, {1}, {1}));
+  call.out(1, map_binary(call.in(0), value, call.in(0).dtype(), next));
+}
+
+// The sum is kept whether or not anybody asks for it as a result.
+void range_accumulator(RangeCall& call) {
+  const DType dtype = call.in_dtype(0);
+  const Range overwrite = call.has_range(2) ? call.hull(2) : point(0);
+  Range sum = add(dtype, call.hull(0), call.hull(1));
+  const bool overflows =
+      (sum.pinf && !call.hull(0).pinf && !call.hull(1).pinf) || (sum.ninf && !call.hull(0).ninf && !call.hull(1).ninf);
+  const bool adds = overwrite.may_be_zero();
+  if (!adds) sum = call.hull(1);
+  else if (overwrite.may_be_positive()) sum = join(sum, call.hull(1));
+  call.out(0, point(1));
+  if (call.has_output(1)) call.out(1, sum);
+  else call.site("FN203", 1, sum, adds && overflows);
+}
+
+constexpr std::string_view kMicrosoft = "com.microsoft";
+
 const OpDef kOps[] = {
+    {.name = "ReluGrad",
+     .domain = kMicrosoft,
+     .summary = "the gradient where X is positive, else 0",
+     .signature = "(dY: T, X: T) -> (dX: T) where T: float",
+     .exact = true,
+     .infer = infer_same_shape,
+     .eval = eval_relu_gradient,
+     .range = range_relu_gradient,
+     .elementwise = true},
+    {.name = "InPlaceAccumulatorV2",
+     .domain = kMicrosoft,
+     .summary = "adds a value to a buffer, or puts it in its place",
+     .signature = "(accumulation_buffer: T, value: T, overwrite_flag?: bool) -> "
+                  "(updated_flag: bool, accumulation_buffer_out?: T) where T: float",
+     .infer = infer_accumulator,
+     .eval = eval_accumulator,
+     .range = range_accumulator},
     {.name = "Adagrad",
      .domain = kDomain,
      .summary = "a step of the Adagrad optimiser",

@@ -26,7 +26,7 @@ struct Options {
   std::string file = {};     // only this file of cases
   bool update = false;
   bool examples = false;
-  std::uint64_t calls = 150;   // random ones of each op
+  std::uint64_t calls = 60;    // random ones of each op
   std::uint64_t graphs = 400;  // random ones
   std::uint64_t step = 64;     // of the runs of neighbouring numbers, one in so many
   TrialOptions trial = {};
@@ -140,7 +140,7 @@ void print_summary(const Results& results, const Hello& hello) {
 int run(int argc, char** argv) {
   Options options = parse(argc, argv);
   if (options.library.empty()) options.library = find_library(options.version);
-  Worker worker({.command = {FINITY_ORT_WORKER, options.library}, .cpu_seconds = 5, .seconds = 60});
+  Worker worker({.command = {FINITY_ORT_WORKER, options.library}, .cpu_seconds = 2, .seconds = 60});
   const Hello hello = worker.hello();
   Results results = run_all(worker, options);
   const bool whole = options.op.empty() && options.file.empty();
