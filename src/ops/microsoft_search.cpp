@@ -77,8 +77,9 @@ class Decoding {
     arguments_.push_back(uniform(input_type(0), tokens(call, body_)));
     arguments_.push_back(uniform(input_type(1), whole_numbers(0, most)));
     arguments_.push_back(uniform(input_type(2), whole_numbers(0, 1)));
-    for (std::size_t i = kBeforePasts; i < body_.inputs.size(); ++i)
+    for (std::size_t i = kBeforePasts; i < body_.inputs.size(); ++i) {
       arguments_.push_back(uniform(input_type(i), point(0)));
+    }
   }
 
   // Until the pasts hold all that a step makes of them.
