@@ -48,7 +48,11 @@ void infer_search(InferCall& call) {
   if (!missing(call).empty()) return;
   for (const BodyId id : decoders(call)) {
     std::vector<Type> arguments;
-    for (const ValueId input : call.graph().body(id).inputs) arguments.push_back(type_of(call, input));
+    for (const ValueId input : call.graph().body(id).inputs) {
+      arguments.push_back(type_of(call, input));
+      // There are tokens to go on from, but no pasts at first.
+      for (Dim& dim : arguments.back().shape) dim.least = arguments.size() <= kBeforePasts ? 1 : 0;
+    }
     call.infer_body(id, arguments);
   }
 }
