@@ -449,9 +449,7 @@ Contracted contract(const RangeCall& call, const ContractOperand& left, const Co
                     const Contraction& axes, std::span<const double> addend) {
   Contracted result;
   Count terms;
-  for (const ContractedAxis& axis : axes.summed) {
-    terms.times(axis.size, most_along(*left.range, *right.range, axis));
-  }
+  for (const ContractedAxis& axis : axes.summed) terms.times(axis.size, most_along(*left.range, *right.range, axis));
   const bool by_left = right.weights == nullptr && left.weights != nullptr;
   const ContractOperand& other = by_left ? right : left;
   const bool known = right.weights != nullptr || by_left;
