@@ -4,12 +4,14 @@
 FUZZ_SECONDS ?= 60
 MUTANTS ?= 200
 ONNXRUNTIME ?= 1.30.0
+HOSTILE ?= 100000
+MODELS ?=
 SEED ?= 1
-FUZZERS = fuzz_onnx fuzz_tensor fuzz_npz fuzz_text fuzz_settings
+FUZZERS = fuzz_onnx fuzz_tensor fuzz_npz fuzz_text fuzz_settings fuzz_model
 # ./finity builds into the same folder, perhaps at the same time.
 locked = mkdir -p build && flock build/.lock
 
-.PHONY: build test asan bench fuzz kernels mutation format tidy clean
+.PHONY: build test asan bench fuzz hostile kernels mutation format tidy clean
 
 build:
 	@tools/install-packages build
@@ -49,6 +51,14 @@ kernels:
 	@$(locked) tools/configure release
 	@$(locked) cmake --build build --target kernels
 	build/bin/kernels --version $(ONNXRUNTIME)
+
+# Mutated models through every command under the sanitizers, for longer than `make test` does; MODELS are further
+# folders to take models from.
+hostile:
+	@tools/install-packages build test
+	@$(locked) tools/configure release
+	@$(locked) cmake --build build --target model_mutants
+	build/bin/model_mutants $(HOSTILE) $(SEED) $(MODELS)
 
 # Breaks the range code on purpose, in a copy, and counts what the tests notice: docs/testing.md.
 mutation:
