@@ -37,7 +37,6 @@ double max_finite(DType dtype) {
 }
 
 double lowest_finite(DType dtype) {
-  if (dtype == DType::float8e8m0) return min_subnormal(dtype);  // powers of two, all positive
   if (is_float(dtype)) return -float_format(dtype).max_finite;
   if (is_int(dtype)) return static_cast<double>(int_min(dtype));
   return dtype == DType::boolean ? 0 : -std::numeric_limits<double>::max();
