@@ -1,17 +1,16 @@
 // Findings that need no search for an input: one run shows that they come true.
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <unordered_set>
 
+#include "base/memory_error.h"
+#include "base/time_limit.h"
 #include "check/escape.h"
 #include "check/verify.h"
 
 namespace finity {
 
 namespace {
-
-struct TimeIsUp {};
 
 bool is_about_constant(const Finding& finding) {
   return finding.rule == "FN401" || finding.rule == "FN402" || finding.rule == "FN403";
@@ -64,10 +63,8 @@ class Trail {
 
 class Confirmation {
  public:
-  Confirmation(const Graph& graph, const Premises& premises, const Analysis& analysis, double seconds)
-      : graph_(graph),
-        analysis_(analysis),
-        end_(std::chrono::steady_clock::now() + std::chrono::milliseconds(static_cast<std::int64_t>(1000 * seconds))) {
+  Confirmation(const Graph& graph, const Premises& premises, const Analysis& analysis)
+      : graph_(graph), analysis_(analysis) {
     for (std::size_t i = 0; i < analysis.findings.size(); ++i) {
       const Finding& finding = analysis.findings[i];
       if (!for_every_input(graph, analysis, finding)) continue;
@@ -111,20 +108,20 @@ class Confirmation {
     options.trace = [&](const Node& node, std::span<const Datum> made) {
       judge.look_at(node, made);
       for (Trail& trail : trails_) trail.look_at(node, made);
-      if (std::chrono::steady_clock::now() > end_) throw TimeIsUp();
+      check_time();
     };
     try {
       return run_reference(graph_, drawn.inputs, options);
+    } catch (const TimeUp&) {
+      return {};
     } catch (const Error& error) {
       judge.stopped(error.what());
-    } catch (const TimeIsUp&) {
     }
     return {};
   }
 
   const Graph& graph_;
   const Analysis& analysis_;
-  std::chrono::steady_clock::time_point end_;
   std::unordered_set<std::size_t> wanted_;  // findings
   std::vector<Trail> trails_;
   std::vector<FailingRun> witnesses_;
@@ -134,11 +131,14 @@ class Confirmation {
 
 std::vector<FailingRun> confirm_certain(const Graph& graph, const Types& types, const Premises& premises,
                                         const Analysis& analysis, double seconds) {
-  Confirmation confirmation(graph, premises, analysis, seconds);
+  Confirmation confirmation(graph, premises, analysis);
   if (!confirmation.is_needed()) return {};
+  const TimeLimit limit(seconds);
   Rng rng(0);
   try {
-    return confirmation.run(std::make_shared<const Drawn>(draw_inside(graph, types, premises, rng, 0)));
+    const auto drawn = std::make_shared<Drawn>();
+    with_memory_errors([&] { *drawn = draw_inside(graph, types, premises, rng, 0); });
+    return confirmation.run(drawn);
   } catch (const Error&) {
     return {};  // an input of unknown rank cannot be drawn
   }

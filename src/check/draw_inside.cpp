@@ -51,6 +51,7 @@ double mixed(const Range& range, DType dtype, Rng& rng) {
 
 double fitted(double x, const Range& range, DType dtype) {
   if (!std::isfinite(x)) return x;
+  if (dtype == DType::float8e8m0) x = std::max(x, min_subnormal(dtype));  // powers of two, all positive
   x = std::clamp(x, range.lo, range.hi);
   if (range.integer) x = std::clamp(std::round(x), range.lo, range.hi);
   else if (is_float(dtype)) x = std::clamp(round_to(dtype, x), range.lo, range.hi);

@@ -90,14 +90,15 @@ VerifyReport verify(const Graph& graph, const Types& types, const Premises& prem
   report.wanted = options.runs;
   for (int number = 0; number < options.runs; ++number) {
     const std::size_t before = report.witnesses.size();
+    auto drawn = std::make_shared<Drawn>();
+    std::vector<Datum> outputs;
     try {
       check_time();
-      auto drawn = std::make_shared<Drawn>();
       with_memory_errors([&] { *drawn = draw_inside(graph, types, premises, rng, number); });
-      const std::vector<Datum> outputs =
-          run_once(graph, analysis, *drawn, options.seed + static_cast<std::uint64_t>(number), report);
+      outputs = run_once(graph, analysis, *drawn, options.seed + static_cast<std::uint64_t>(number), report);
       complete_witnesses(report.witnesses, before, drawn, outputs);
     } catch (const TimeUp&) {
+      complete_witnesses(report.witnesses, before, drawn, outputs);
       report.time_up = true;
       break;
     } catch (Error& error) {

@@ -58,7 +58,7 @@ std::string stops_text(const VerifyReport& verified) {
     text +=
         "; " + counted(static_cast<std::size_t>(verified.failed), "run") + " stopped early: " + verified.first_failure;
   }
-  if (verified.runs < verified.wanted) {
+  if (verified.time_up) {
     text += "; the time limit left out " + counted(static_cast<std::size_t>(verified.wanted - verified.runs), "run");
   }
   if (!verified.unsupported.empty()) {

@@ -38,7 +38,8 @@ struct Seeds {
 };
 
 void add_text(Seeds& seeds, const finity::Graph& graph) {
-  std::string text = finity::print_graph(graph);
+  std::string text = finity::print_graph(graph, {.max_elements = 2048});
+  if (text.size() > kSmall) text = finity::print_graph(graph);
   if (text.size() <= kSmall) seeds.texts.push_back(std::move(text));
 }
 
@@ -79,9 +80,9 @@ Seeds all_seeds(int argc, char** argv) {
   // Folders given by hand are what the run is about: as many of their mutants as of all others.
   Seeds own;
   for (int i = 3; i < argc; ++i) add_folder(own, argv[i]);
-  while (!own.texts.empty() && own.texts.size() < seeds.texts.size()) {
-    own.texts.insert(own.texts.end(), own.texts.begin(),
-                     own.texts.begin() + static_cast<std::ptrdiff_t>(own.texts.size()));
+  const std::vector<std::string> once = own.texts;
+  while (!once.empty() && own.texts.size() < seeds.texts.size()) {
+    own.texts.insert(own.texts.end(), once.begin(), once.end());
   }
   seeds.texts.insert(seeds.texts.end(), own.texts.begin(), own.texts.end());
   seeds.bytes.insert(seeds.bytes.end(), own.bytes.begin(), own.bytes.end());
