@@ -17,10 +17,20 @@ void append(std::vector<Item>& to, std::vector<Item> from) {
   std::ranges::move(from, std::back_inserter(to));
 }
 
+void bind(CheckedGraph& model, const Bindings& bindings) {
+  std::vector<std::pair<std::string, std::string>> unmatched;
+  model.bindings = matching_bindings(model.graph, bindings, unmatched);
+  for (auto& [name, text] : unmatched) model.unmatched.push_back({"--shape " + name, name, std::move(text)});
+}
+
+void refuse_unmatched(const std::vector<Unmatched>& unmatched) {
+  if (!unmatched.empty()) throw Error(unmatched.front().declaration + ": " + unmatched.front().text);
+}
+
 // The findings speak of the file's nodes and values because a conversion keeps their ids.
-NodeSet convert(CheckedGraph& model, const GraphCheckOptions& options) {
-  Conversion conversion = convert_floats(model.graph, model.types, options.target);
-  Types types = infer_types(conversion.graph, options.bindings);
+NodeSet convert(CheckedGraph& model, DType target) {
+  Conversion conversion = convert_floats(model.graph, model.types, target);
+  Types types = infer_types(conversion.graph, model.bindings);
   append(model.notes, std::move(conversion.notes));
   model.original = std::exchange(model.graph, std::move(conversion.graph));
   model.original_types = std::exchange(model.types, std::move(types));
@@ -48,12 +58,16 @@ void explain_by_constants(std::vector<Finding>& findings, std::size_t first_abou
 CheckedGraph check_graph(Graph graph, const Contract& contract, const GraphCheckOptions& options) {
   CheckedGraph model;
   model.graph = std::move(graph);
-  model.types = infer_types(model.graph, options.bindings);
+  bind(model, options.bindings);
+  if (options.all_names_match) refuse_unmatched(model.unmatched);
+  model.types = infer_types(model.graph, model.bindings);
   const bool converted = options.target != DType::undefined;
-  const NodeSet kept = converted ? convert(model, options) : NodeSet();
+  const NodeSet kept = converted ? convert(model, options.target) : NodeSet();
   append(model.notes, model.types.notes);
   model.premises = premises(model.graph, model.types, contract, options.analysis.ranges.max_cells);
   append(model.notes, model.premises.notes);
+  append(model.unmatched, model.premises.unmatched);
+  if (options.all_names_match) refuse_unmatched(model.unmatched);
   model.analysis = analyze(model.graph, model.types, model.premises, options.analysis);
   const ConstantChecks checks = {.target = options.target, .kept = &kept, .analysis = &model.analysis};
   const std::size_t computed = model.analysis.findings.size();

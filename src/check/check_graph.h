@@ -13,6 +13,9 @@ struct GraphCheckOptions {
   CheckOptions analysis = {};
   Bindings bindings = {};
   DType target = DType::undefined;  // of a conversion (--as); undefined: the model as it is
+  // A declaration that speaks of nothing in the model is an error. Otherwise it is listed, for runs over several
+  // models.
+  bool all_names_match = true;
 };
 
 struct CheckedGraph {
@@ -23,6 +26,8 @@ struct CheckedGraph {
   Premises premises = {};
   Analysis analysis = {};        // findings about constants and inputs included
   std::vector<Note> notes = {};  // of converting, typing and assuming
+  Bindings bindings = {};        // those that speak of this model
+  std::vector<Unmatched> unmatched = {};
 };
 
 // Throws Error naming the node or the declaration when the model contradicts itself or the contract.

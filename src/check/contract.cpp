@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/suggest.h"
 #include "check/constant_scan.h"
 #include "check/contract_orders.h"
 #include "check/weights.h"
@@ -36,6 +37,15 @@ void overlay(InputContract& onto, const InputContract& with) {
   if (with.sums_to_one_axis) onto.sums_to_one_axis = with.sums_to_one_axis;
   for (const auto& column : with.columns) onto.columns.insert_or_assign(column.first, column.second);
   onto.origin = with.origin;
+}
+
+std::vector<std::string> declarable_names(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const ValueId id : graph.main().inputs) names.push_back(graph.value(id).name);
+  for (const Value& value : graph.values()) {
+    if (value.constant && !value.name.empty()) names.push_back(value.name);
+  }
+  return names;
 }
 
 class Resolver {
@@ -230,6 +240,8 @@ void Resolver::add_input(ValueId id, const std::vector<std::int64_t>& indexed) {
   result_.of[id.at()]->identity = id;
   const DType dtype = leaf_dtype(types_[id]);
   if (has_range || dtype == DType::string) return;
+  result_.guesses.push_back({id, result_.of[id.at()]->hull(), guess.complete});
+  if (guess.complete) return;
   result_.assumptions.push_back(value.name + ": assumed " + to_string(result_.of[id.at()]->hull()) + " (" + guess.why +
                                 "; nothing declared, use --range " + value.name + ":[lo,hi])");
 }
@@ -283,12 +295,15 @@ void Resolver::add_sizes() {
 }
 
 void Resolver::note_unused() {
+  std::vector<std::string> names;
   for (std::size_t i = 0; i < used_.size(); ++i) {
-    if (used_[i]) continue;
-    const std::string& pattern = contract_.inputs[i].pattern;
-    result_.notes.push_back({contract_.inputs[i].origin, "the model has no input or weight " +
-                                                             std::string(is_glob(pattern) ? "matching '" : "named '") +
-                                                             pattern + "'"});
+    const InputContract& input = contract_.inputs[i];
+    if (used_[i] || input.may_match_nothing || only_stars(input.pattern)) continue;
+    if (names.empty()) names = declarable_names(graph_);
+    const bool glob = is_glob(input.pattern);
+    result_.unmatched.push_back({input.origin, input.pattern,
+                                 "the model has no input or weight " + std::string(glob ? "matching '" : "named '") +
+                                     input.pattern + "'" + did_you_mean(input.pattern, names)});
   }
 }
 

@@ -40,6 +40,7 @@ struct InputContract {
   std::optional<int> sums_to_one_axis = {};  // nonnegative rows that sum to one (within float error)
   std::map<std::int64_t, std::pair<double, double>> columns = {};  // ranges of single columns of the last axis
   std::string origin = {};                                         // "--range", "contract.toml:12", for messages
+  bool may_match_nothing = false;                                  // patterns in settings that many models share
 };
 
 // greater >= smaller between inputs, or between columns of the last axis of one input ("boxes[2]").
@@ -56,7 +57,7 @@ struct Contract {
 };
 
 // "x:[0,1]", "x:[-inf,5]", "'*':[-50,50]": adds to the contract. Throws Error on bad syntax.
-void add_range(Contract& contract, std::string_view text);
+void add_range(Contract& contract, std::string_view text, std::string_view option = "--range");
 // "b >= a", "boxes[0] <= boxes[2]": adds to the contract. Throws Error on bad syntax.
 void add_order(Contract& contract, std::string_view text, std::string origin);
 // TOML; see docs/contracts.md. Throws Error naming file, line and reason.
@@ -77,13 +78,29 @@ struct TooWide {
   Range declared = {};
 };
 
+// A declaration that speaks of nothing in this model. Another model of the same run may have it.
+struct Unmatched {
+  std::string declaration = {};  // "--range img:[0,1]", "contract.toml:12"; the same for all models
+  std::string name = {};
+  std::string text = {};  // "the model has no input or weight named 'img' (did you mean 'image'?)"
+};
+
+// An input that nobody declared.
+struct GuessedInput {
+  ValueId value = {};
+  Range range = {};
+  bool complete = false;  // nothing that the model can take lies outside: not worth a word
+};
+
 struct Premises {
   std::vector<std::shared_ptr<AbsTensor>> of = {};  // by ValueId: inputs and weights that are not exact; else null
   std::vector<ColumnOrder> column_orders = {};      // for apply_orders()
   std::vector<TooWide> too_wide = {};
   std::vector<ValueId> missing = {};          // weights whose numbers are not there; what depends on them is not known
   std::vector<std::string> assumptions = {};  // "x: assumed [-50, 50] (float32; nothing declared, use ...)"
-  std::vector<Note> notes = {};               // patterns that match nothing, ...
+  std::vector<GuessedInput> guesses = {};     // inputs that nobody declared
+  std::vector<Unmatched> unmatched = {};      // declarations that speak of nothing
+  std::vector<Note> notes = {};               // ranges that were cut, weights that are missing
 };
 
 // Throws Error when a declaration contradicts itself, the input's type, or another declaration.
@@ -96,7 +113,8 @@ void apply_orders(const Premises& premises, ValueId id, AbsTensor& x, Symbols& s
 // What an undeclared input is taken to be, from its dtype, name, shape and uses.
 struct Guess {
   Range range = {};
-  std::string why = {};  // "float32", "int64, indexes an axis of size 100"
+  std::string why = {};   // "float32", "int64, indexes an axis of size 100"
+  bool complete = false;  // nothing that the model can take lies outside
 };
 // Sizes of the axes that main inputs index (through casts and reshapes), by ValueId; -1: none.
 std::vector<std::int64_t> indexed_sizes(const Graph& graph, const Types& types);

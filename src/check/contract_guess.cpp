@@ -39,12 +39,32 @@ bool has_word(const std::string& words, const std::array<std::string_view, N>& s
   });
 }
 
-constexpr std::array<std::string_view, 8> kIdWords = {"id",     "ids",      "inputids", "token",
-                                                      "tokens", "tokenids", "index",    "indices"};
-constexpr std::array<std::string_view, 10> kCountWords = {"len",   "lens",   "length", "lengths",   "seqlen",
-                                                          "count", "counts", "step",   "timestep*", "steps"};
+// What the name is about stands last: a length_penalty is no length. Numbers behind it do not count.
+std::string last_word_of(const std::string& words) {
+  std::string last = " ";
+  for (std::size_t at = 0; (at = words.find_first_not_of(' ', at)) != std::string::npos;) {
+    const std::size_t end = words.find(' ', at);
+    if (std::isdigit(static_cast<unsigned char>(words[at])) == 0) last = ' ' + words.substr(at, end - at) + ' ';
+    at = end;
+  }
+  return last;
+}
+
+constexpr std::array<std::string_view, 9> kIdWords = {"id",       "ids",   "inputids", "token",    "tokens",
+                                                      "tokenids", "index", "indices",  "position*"};
+constexpr std::array<std::string_view, 9> kCountWords = {"len",     "lens",  "length", "lengths", "seqlen",
+                                                         "seqlens", "count", "counts", "num"};
+constexpr std::array<std::string_view, 4> kStepWords = {"step", "steps", "timestep*", "iteration*"};
+// Nothing may be there yet.
+constexpr std::array<std::string_view, 6> kStartWords = {"past", "cache*", "prefix", "start*", "offset*", "prev*"};
+constexpr std::array<std::string_view, 14> kSizeWords = {"size", "sizes", "shape", "height", "width",
+                                                         "dim",  "dims",  "sr",    "rate",   "samplerate",
+                                                         "fs",   "hz",    "seed",  "batch"};
+constexpr std::array<std::string_view, 4> kDateWords = {"timestamp*", "date*", "epoch*", "unixtime"};
 constexpr std::array<std::string_view, 4> kShareWords = {"prob*", "keep*", "dropout*", "keepprob"};
 constexpr std::array<std::string_view, 6> kImageWords = {"image*", "img*", "pixel*", "picture*", "photo*", "frame*"};
+constexpr std::array<std::string_view, 6> kSoundWords = {"audio*", "wave*", "pcm*", "speech*", "sound*", "samples"};
+constexpr std::array<std::string_view, 5> kPlaceWords = {"box*", "bbox*", "coord*", "point*", "roi*"};
 
 bool is_mask(const std::string& words) { return words.find("mask") != std::string::npos; }
 
@@ -55,31 +75,59 @@ bool looks_like_image(const std::string& words, const Type& type) {
   return colours(type.shape[1]) || colours(type.shape[3]);
 }
 
+struct NamedKind {
+  double lo = 0;
+  double hi = 0;
+  const char* what = nullptr;
+};
+
+// What a name alone says of a number, integer or float; nothing: `what` is null.
+NamedKind kind_by_name(const std::string& words) {
+  if (is_mask(words)) return {0, 1, "a mask"};
+  const std::string last = last_word_of(words);
+  if (has_word(last, kCountWords) || words.starts_with(" num "))
+    return {has_word(words, kStartWords) ? 0.0 : 1.0, 1e6, "a count"};
+  if (has_word(last, kStepWords)) return {0, 1e9, "a step"};
+  if (has_word(last, kDateWords)) return {0, 9e15, "a point in time"};  // in microseconds at most
+  return {};
+}
+
 Guess guess_integer(const std::string& words, DType dtype, std::int64_t indexed_size) {
   const std::string type(name(dtype));
-  const bool small = info(dtype).bits <= 8;
   if (indexed_size > 0) {
+    // The table refuses everything else; only that ids are not counted from the end is a guess.
     const bool negative = !has_word(words, kIdWords) && is_signed_int(dtype);
     const auto size = static_cast<double>(indexed_size);
     return {from_bounds(dtype, negative ? -size : 0.0, size - 1),
-            type + ", indexes an axis of size " + std::to_string(indexed_size)};
+            type + ", indexes an axis of size " + std::to_string(indexed_size), negative || !is_signed_int(dtype)};
   }
-  if (is_mask(words)) return {from_bounds(dtype, 0, 1), type + ", a mask by its name"};
-  if (small) return {any_finite(dtype), type};
   const double max = max_finite(dtype);
-  if (has_word(words, kCountWords)) return {from_bounds(dtype, 1, std::min(1e6, max)), type + ", a count by its name"};
-  return {from_bounds(dtype, 0, std::min(1000.0, max)), type};
+  const bool small = info(dtype).bits <= 8;
+  const NamedKind kind = kind_by_name(words);
+  if (kind.what != nullptr && (!small || is_mask(words))) {
+    return {from_bounds(dtype, kind.lo, std::min(kind.hi, max)), type + ", " + kind.what + " by its name"};
+  }
+  constexpr double kMost = 2147483647;  // of int32: who counts further says so
+  const bool natural = has_word(words, kIdWords) || has_word(last_word_of(words), kSizeWords);
+  if (info(dtype).bits < 64 && !natural) return {any_finite(dtype), type, true};
+  return {from_bounds(dtype, natural ? 0.0 : std::max(-kMost - 1, lowest_finite(dtype)), std::min(kMost, max)), type};
 }
 
 Guess guess_float(const std::string& words, const Type& type, DType dtype) {
   const std::string text(name(dtype));
   const double max = max_finite(dtype);
-  const auto within = [&](double lo, double hi) { return from_bounds(dtype, std::max(lo, -max), std::min(hi, max)); };
-  if (is_mask(words)) return {within(0, 1), text + ", a mask by its name"};
-  if (has_word(words, kShareWords)) return {within(0, 1), text + ", a probability by its name"};
-  if (has_word(words, kCountWords)) return {within(1, 1e6), text + ", a count by its name"};
-  if (looks_like_image(words, type)) return {within(-255, 255), text + ", an image by its name or shape"};
-  return {within(-50, 50), text};
+  const auto guess = [&](double lo, double hi, const std::string& what) {
+    return Guess{from_bounds(dtype, std::max(lo, -max), std::min(hi, max)), text + (what.empty() ? "" : ", " + what)};
+  };
+  if (has_word(words, kShareWords)) return guess(0, 1, "a probability by its name");
+  if (const NamedKind kind = kind_by_name(words); kind.what != nullptr) {
+    return guess(kind.lo, kind.hi, std::string(kind.what) + " by its name");
+  }
+  if (has_word(last_word_of(words), kSizeWords)) return guess(0, 1e6, "a size or rate by its name");
+  if (looks_like_image(words, type)) return guess(-255, 255, "an image by its name or shape");
+  if (has_word(words, kSoundWords)) return guess(-32768, 32768, "sound by its name");
+  if (has_word(words, kPlaceWords)) return guess(-1e5, 1e5, "coordinates by its name");
+  return guess(-50, 50, "");
 }
 
 const Type& leaf(const Type& type) { return type.element ? leaf(*type.element) : type; }
@@ -133,7 +181,7 @@ Guess guess_range(std::string_view name, const Type& type, std::int64_t indexed_
   const Type& element = leaf(type);
   const DType dtype = element.dtype;
   const std::string words = words_of(name);
-  if (dtype == DType::boolean) return {from_bounds(dtype, 0, 1), "bool"};
+  if (dtype == DType::boolean) return {from_bounds(dtype, 0, 1), "bool", true};
   if (is_int(dtype)) return guess_integer(words, dtype, indexed_size);
   if (is_float(dtype)) return guess_float(words, element, dtype);
   return {top(dtype), dtype == DType::undefined ? "unknown type" : std::string(finity::name(dtype))};

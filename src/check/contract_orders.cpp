@@ -4,6 +4,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/suggest.h"
+
 namespace finity {
 
 namespace {
@@ -33,8 +35,19 @@ Side parse_side(const Graph& graph, const std::string& text, const std::string& 
     if (error != std::errc() || end != last) throw Error(origin + ": '" + text + "' has no column number in [ ]");
     side.column = column;
   }
-  if (!side.value.valid()) throw Error(origin + ": the model has no input '" + text + "'");
   return side;
+}
+
+// Does the model have the input of that side?
+bool is_there(const Graph& graph, const Side& side, const std::string& text, const std::string& origin,
+              Premises& premises) {
+  if (side.value.valid()) return true;
+  std::vector<std::string> names;
+  for (const ValueId id : graph.main().inputs) names.push_back(graph.value(id).name);
+  const std::string name = text.substr(0, text.rfind('['));
+  premises.unmatched.push_back(
+      {origin, name, "the model has no input named '" + name + "'" + did_you_mean(name, names)});
+  return false;
 }
 
 std::int64_t column_of(const Graph& graph, const AbsTensor& x, const Side& side, const std::string& origin) {
@@ -127,6 +140,9 @@ void add_orders(const Graph& graph, const Types& types, std::span<const OrderCon
   for (const OrderContract& order : orders) {
     const Side greater = parse_side(graph, order.greater, order.origin);
     const Side smaller = parse_side(graph, order.smaller, order.origin);
+    const bool first = is_there(graph, greater, order.greater, order.origin, premises);
+    const bool second = is_there(graph, smaller, order.smaller, order.origin, premises);
+    if (!first || !second) continue;
     for (const Side& side : {greater, smaller}) {
       if (!premises.of[side.value.at()] || !types[side.value].is_tensor()) {
         throw Error(order.origin + ": " + graph.value(side.value).name + " is not an input that varies");

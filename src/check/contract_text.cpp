@@ -85,7 +85,7 @@ double parse_end(std::string_view word, std::string_view whole) {
 
 }  // namespace
 
-void add_range(Contract& contract, std::string_view text) {
+void add_range(Contract& contract, std::string_view text, std::string_view option) {
   const std::string_view whole = text;
   text = unquoted(text);
   const std::size_t open = text.rfind('[');
@@ -107,7 +107,7 @@ void add_range(Contract& contract, std::string_view text) {
   input.pattern = name;
   input.lo = lo;
   input.hi = hi;
-  input.origin = "--range " + std::string(whole);
+  input.origin = std::string(option) + " " + std::string(whole);
   contract.inputs.push_back(std::move(input));
 }
 

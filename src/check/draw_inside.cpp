@@ -137,6 +137,7 @@ class Drawer {
 
  private:
   Dims dims_of(ValueId id);
+  bool is_wide_guess(ValueId id) const;
   std::vector<double> numbers(const AbsTensor& range, const Dims& dims);
   void apply_facts(const AbsTensor& range, const Dims& dims, std::vector<double>& values);
   void order_columns();
@@ -152,6 +153,24 @@ class Drawer {
   std::map<ValueId, Dims> dims_;
   std::map<ValueId, std::vector<double>> values_;
 };
+
+// Nobody said what the integers are. They may be sizes or numbers of iterations, where huge ones only take memory.
+constexpr double kOrdinary = 1000;
+
+AbsTensor ordinary(const AbsTensor& range) {
+  AbsTensor result = range;
+  for (Range& cell : result.cells) {
+    cell.lo = std::max(cell.lo, std::min(-kOrdinary, cell.hi));
+    cell.hi = std::min(cell.hi, std::max(kOrdinary, cell.lo));
+  }
+  return result;
+}
+
+bool Drawer::is_wide_guess(ValueId id) const {
+  const auto guessed = std::ranges::find(premises_.guesses, id, &GuessedInput::value);
+  return guessed != premises_.guesses.end() && is_int(premises_.of[id.at()]->dtype) &&
+         guessed->range.hi - guessed->range.lo > kOrdinary * kOrdinary;
+}
 
 Dims Drawer::dims_of(ValueId id) {
   const Type& type = types_[id];
@@ -263,7 +282,7 @@ Drawn Drawer::run() {
     if (types_[id].kind == Type::Kind::optional) continue;  // absent is one of its values
     dims_[id] = dims_of(id);
     if (range->dtype == DType::string) continue;
-    values_[id] = numbers(*range, dims_[id]);
+    values_[id] = numbers(is_wide_guess(id) ? ordinary(*range) : *range, dims_[id]);
     apply_facts(*range, dims_[id], values_[id]);
   }
   order_columns();

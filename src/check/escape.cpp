@@ -97,6 +97,20 @@ bool has_non_finite(const Datum& datum) {
   return std::ranges::any_of(elements<double>(*tensor), [](double x) { return !std::isfinite(x); });
 }
 
+std::optional<std::size_t> first_element(const Datum& datum, const std::function<bool(double)>& wanted) {
+  const Tensor* tensor = datum.tensor();
+  if (tensor == nullptr || !is_number(tensor->dtype())) return std::nullopt;
+  const std::vector<double> values = elements<double>(*tensor);
+  const auto found = std::ranges::find_if(values, wanted);
+  if (found == values.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - values.begin());
+}
+
+std::string element_text(const Tensor& tensor, std::size_t position, std::string_view name) {
+  const std::string index = tensor.rank() == 0 ? "" : "element " + index_text(tensor.dims(), position) + " of ";
+  return index + "'" + std::string(name) + "' is " + shown(elements<double>(tensor)[position]);
+}
+
 std::string escape_of(const AbsTensor& range, const Datum& datum) {
   if (const Sequence* items = datum.sequence()) {
     for (const Datum& item : *items) {

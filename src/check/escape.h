@@ -2,7 +2,9 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "domain/abs_tensor.h"
 #include "ops/datum.h"
@@ -20,6 +22,11 @@ std::string escape_of(const AbsTensor& range, const Datum& datum);
 // elements of a source, null when they are not known.
 std::string broken_fact(const AbsTensor& range, const Tensor& tensor,
                         const std::function<const Tensor*(ValueId)>& concrete);
+
+// Position of the first element of a tensor of numbers for which `wanted` holds. Sequences have none.
+std::optional<std::size_t> first_element(const Datum& datum, const std::function<bool(double)>& wanted);
+// "element [2] of 'y' is -Inf"
+std::string element_text(const Tensor& tensor, std::size_t position, std::string_view name);
 
 // Equal, or both NaN.
 bool same_number(double a, double b);

@@ -1,6 +1,7 @@
 #include "check/judge.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "check/escape.h"
@@ -23,12 +24,13 @@ bool is_ignorance(const Finding& finding) { return finding.rule.starts_with("FN9
 
 }  // namespace
 
-Judge::Judge(const Graph& graph, const Analysis& analysis, Judged& judged, bool partial, Escaped escaped)
+Judge::Judge(const Graph& graph, const Analysis& analysis, Judged& judged, bool partial, Escaped escaped, Met met)
     : graph_(graph),
       analysis_(analysis),
       judged_(judged),
       partial_(partial),
       escaped_(std::move(escaped)),
+      met_(std::move(met)),
       failed_(graph.values().size(), false),
       body_failed_(graph.bodies().size(), false) {
   for (const Finding& finding : analysis.findings) {
@@ -108,12 +110,91 @@ bool Judge::may_have_happened(const Node& node, const Finding& finding, std::spa
   return std::ranges::any_of(outputs, has_non_finite);
 }
 
+const std::vector<const Finding*>* Judge::open_at(const Node& node) const {
+  const auto found = open_.find(graph_.value(*std::ranges::find_if(node.outputs, &ValueId::valid)).producer);
+  return found == open_.end() ? nullptr : &found->second;
+}
+
 // Is there a finding that foretold what happened here?
 bool Judge::predicted_failure(const Node& node, std::span<const Datum> outputs, bool escaped) const {
-  const auto found = open_.find(graph_.value(*std::ranges::find_if(node.outputs, &ValueId::valid)).producer);
-  if (found == open_.end()) return false;
+  const auto* open = open_at(node);
+  if (open == nullptr) return false;
   return std::ranges::any_of(
-      found->second, [&](const Finding* finding) { return may_have_happened(node, *finding, outputs, escaped); });
+      *open, [&](const Finding* finding) { return may_have_happened(node, *finding, outputs, escaped); });
+}
+
+// Absent when the elements are not at hand.
+Datum Judge::operand(ValueId id) const {
+  if (!id.valid()) return {};
+  if (const Datum* datum = concrete(id)) return *datum;
+  const Value& value = graph_.value(id);
+  return value.constant && value.constant->missing().empty() ? Datum(value.constant->load()) : Datum();
+}
+
+// The first NaN or Inf of the results that the operands do not explain; "" when there is none.
+std::string Judge::new_failure(const Node& node, std::span<const Datum> outputs) const {
+  bool had_nan = false;
+  bool had_inf = false;
+  for (const ValueId id : node.inputs) {
+    if (!id.valid()) continue;
+    const Datum datum = operand(id);
+    if (!datum.present()) return "";
+    had_nan |= first_element(datum, [](double x) { return std::isnan(x); }).has_value();
+    had_inf |= first_element(datum, [](double x) { return std::isinf(x); }).has_value();
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const auto is_new = [&](double x) { return std::isnan(x) ? !had_nan : std::isinf(x) && !had_nan && !had_inf; };
+    const auto at = first_element(outputs[i], is_new);
+    if (at && node.outputs[i].valid())
+      return element_text(*outputs[i].tensor(), *at, graph_.value(node.outputs[i]).name);
+  }
+  return "";
+}
+
+// The first element of the finding's operand that its op does not take; "" when none is known.
+std::string Judge::unsafe_element(const Node& node, const Finding& finding) const {
+  if (node.op == nullptr || finding.operand < 0) return "";
+  const auto index = static_cast<std::size_t>(finding.operand);
+  for (const Hazard& hazard : node.op->hazards) {
+    if (hazard.rule != finding.rule || hazard.operand != index || index >= node.inputs.size()) continue;
+    const Datum datum = operand(node.inputs[index]);
+    if (datum.tensor() == nullptr) return "";
+    const UnsafeSet unsafe = hazard.unsafe(datum.tensor()->dtype());
+    const auto at = first_element(datum, [&](double x) { return meets(point(x), unsafe); });
+    return at ? element_text(*datum.tensor(), *at, graph_.value(node.inputs[index]).name) : "";
+  }
+  return "";
+}
+
+void Judge::tell_met(const Node& node, std::span<const Datum> outputs) const {
+  const auto* open = open_at(node);
+  if (!met_ || open == nullptr || node.op == nullptr) return;
+  const auto holds_floats = [](const Datum& datum) {
+    return datum.tensor() == nullptr || is_float(datum.tensor()->dtype());
+  };
+  const bool floats = std::ranges::any_of(outputs, holds_floats);
+  const std::string made = floats ? new_failure(node, outputs) : "";
+  for (const Finding* finding : *open) {
+    // Integers cannot show that something went wrong: there the operand does.
+    const std::string what = floats ? made : unsafe_element(node, *finding);
+    if (!what.empty() && may_have_happened(node, *finding, outputs, true)) met_(*finding, what);
+  }
+}
+
+void Judge::stopped_at(const Node& node) const {
+  const auto* open = open_at(node);
+  if (!met_ || open == nullptr || inherits_failure(node)) return;
+  for (const Finding* finding : *open) {
+    const std::string what = unsafe_element(node, *finding);
+    if (!what.empty()) met_(*finding, what);
+  }
+}
+
+void Judge::stopped(std::string_view error) const {
+  for (const auto& [id, findings] : open_) {
+    const Node& node = graph_.node(id);
+    if (error.find(describe(graph_, node) + ": ") != std::string_view::npos) stopped_at(node);
+  }
 }
 
 void Judge::fail_from(const Node& node, std::span<const Datum> outputs) {
@@ -188,7 +269,10 @@ void Judge::look_at(const Node& node, std::span<const Datum> outputs) {
     if (analysis_.reached[id.at()]) escapes[i] = escape_of(analysis_.ranges[id.at()], outputs[i]);
   }
   const bool escaped = !std::ranges::all_of(escapes, &std::string::empty);
-  if (predicted_failure(node, outputs, escaped)) return fail_from(node, outputs);
+  if (predicted_failure(node, outputs, escaped)) {
+    tell_met(node, outputs);
+    return fail_from(node, outputs);
+  }
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const ValueId id = node.outputs[i];
     if (!id.valid() || (partial_ && !outputs[i].present())) continue;

@@ -26,13 +26,19 @@ class Judge {
   // Told of every value that leaves its range (the node is null for an input); may throw.
   using Escaped = std::function<void(const Node*, ValueId, const std::string& what)>;
 
+  // Told of a finding that was met: the node made NaN or Inf of operands that do not explain it, or a number that
+  // an integer cannot hold was cast. `what` is "element [2] of 'y' is -Inf".
+  using Met = std::function<void(const Finding&, const std::string& what)>;
+
   // `partial`: outputs that are absent were computed but are not at hand, so a failure there cannot be ruled out.
-  Judge(const Graph& graph, const Analysis& analysis, Judged& judged, bool partial, Escaped escaped);
+  Judge(const Graph& graph, const Analysis& analysis, Judged& judged, bool partial, Escaped escaped, Met met = {});
 
   // Elements of a value that no node computes.
   void give(ValueId id, Datum datum);
   void check_given(ValueId id);
   void look_at(const Node& node, std::span<const Datum> outputs);
+  // The run ended with an error that names a node, as when an integer is divided by zero.
+  void stopped(std::string_view error) const;
 
  private:
   void suspect_bodies(BodyId body);
@@ -40,6 +46,12 @@ class Judge {
   bool predicted_failure(const Node& node, std::span<const Datum> outputs, bool escaped) const;
   bool may_have_happened(const Node& node, const Finding& finding, std::span<const Datum> outputs, bool escaped) const;
   bool hits_unsafe(const Node& node, const Finding& finding) const;
+  Datum operand(ValueId id) const;
+  std::string new_failure(const Node& node, std::span<const Datum> outputs) const;
+  std::string unsafe_element(const Node& node, const Finding& finding) const;
+  void tell_met(const Node& node, std::span<const Datum> outputs) const;
+  void stopped_at(const Node& node) const;
+  const std::vector<const Finding*>* open_at(const Node& node) const;
   void fail_from(const Node& node, std::span<const Datum> outputs);
   void check_output(const Node& node, ValueId id, const Datum& datum, const std::string& escape);
   bool check_relations(ValueId id, const Datum& datum);
@@ -51,6 +63,7 @@ class Judge {
   Judged& judged_;
   bool partial_ = false;
   Escaped escaped_;
+  Met met_;
   std::unordered_map<NodeId, std::vector<const Finding*>> open_;  // findings that were not proved
   std::unordered_map<ValueId, Datum> values_;
   std::vector<bool> failed_;       // by ValueId: comes after a failure that was predicted

@@ -1,5 +1,6 @@
 #include "check/verify.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/memory_error.h"
@@ -17,12 +18,16 @@ constexpr std::string_view kEscape = "verification failed: ";
   throw Error(std::string(kEscape) + where + " '" + graph.value(id).name + "' " + what);
 }
 
-}  // namespace
+// Keeps the first witness of each finding.
+Judge::Met remember_in(const Analysis& analysis, std::vector<FailingRun>& witnesses) {
+  return [&](const Finding& finding, const std::string& what) {
+    const auto index = static_cast<std::size_t>(&finding - analysis.findings.data());
+    if (std::ranges::find(witnesses, index, &FailingRun::finding) != witnesses.end()) return;
+    witnesses.push_back({.finding = index, .what = what});
+  };
+}
 
-void verify_run(const Graph& graph, const Analysis& analysis, const Drawn& drawn, std::uint64_t seed,
-                VerifyReport& report) {
-  Judge judge(graph, analysis, report, false,
-              [&](const Node* node, ValueId id, const std::string& what) { fail(graph, node, id, what); });
+void give_inputs(const Graph& graph, const Drawn& drawn, Judge& judge) {
   for (const ValueId id : graph.main().inputs) {
     const auto given = drawn.inputs.find(graph.value(id).name);
     if (given == drawn.inputs.end()) continue;
@@ -30,11 +35,30 @@ void verify_run(const Graph& graph, const Analysis& analysis, const Drawn& drawn
     judge.check_given(id);
   }
   for (const auto& [id, datum] : drawn.weights) judge.give(id, datum);
+}
+
+// All that a run on these inputs showed belongs to them.
+void complete_witnesses(std::vector<FailingRun>& witnesses, std::size_t from, const std::shared_ptr<const Drawn>& drawn,
+                        const std::vector<Datum>& outputs) {
+  for (std::size_t i = from; i < witnesses.size(); ++i) {
+    witnesses[i].drawn = drawn;
+    witnesses[i].outputs = outputs;
+  }
+}
+
+std::vector<Datum> run_once(const Graph& graph, const Analysis& analysis, const Drawn& drawn, std::uint64_t seed,
+                            VerifyReport& report) {
+  Judge judge(
+      graph, analysis, report, false,
+      [&](const Node* node, ValueId id, const std::string& what) { fail(graph, node, id, what); },
+      remember_in(analysis, report.witnesses));
+  give_inputs(graph, drawn, judge);
   std::vector<Note> unsupported;
+  std::vector<Datum> outputs;
   RunOptions options = {.seed = seed, .trace = {}, .unsupported = &unsupported, .weights = &drawn.weights};
-  options.trace = [&](const Node& node, std::span<const Datum> outputs) { judge.look_at(node, outputs); };
+  options.trace = [&](const Node& node, std::span<const Datum> made) { judge.look_at(node, made); };
   try {
-    run_reference(graph, drawn.inputs, options);
+    outputs = run_reference(graph, drawn.inputs, options);
   } catch (const TimeUp&) {
     throw;
   } catch (const Error& error) {
@@ -42,11 +66,20 @@ void verify_run(const Graph& graph, const Analysis& analysis, const Drawn& drawn
     const std::string_view text = error.what();
     if (const std::size_t at = text.find(kEscape); at != std::string_view::npos)
       throw Error(std::string(text.substr(at)));
+    judge.stopped(text);
     ++report.failed;
     if (report.first_failure.empty()) report.first_failure = error.what();
   }
   ++report.runs;
   if (report.unsupported.empty()) report.unsupported = std::move(unsupported);
+  return outputs;
+}
+
+}  // namespace
+
+void verify_run(const Graph& graph, const Analysis& analysis, const Drawn& drawn, std::uint64_t seed,
+                VerifyReport& report) {
+  run_once(graph, analysis, drawn, seed, report);
 }
 
 VerifyReport verify(const Graph& graph, const Types& types, const Premises& premises, const Analysis& analysis,
@@ -54,13 +87,18 @@ VerifyReport verify(const Graph& graph, const Types& types, const Premises& prem
   const TimeLimit limit(options.time_limit);
   Rng rng(options.seed);
   VerifyReport report;
+  report.wanted = options.runs;
   for (int number = 0; number < options.runs; ++number) {
+    const std::size_t before = report.witnesses.size();
+    auto drawn = std::make_shared<Drawn>();
+    std::vector<Datum> outputs;
     try {
       check_time();
-      Drawn drawn;
-      with_memory_errors([&] { drawn = draw_inside(graph, types, premises, rng, number); });
-      verify_run(graph, analysis, drawn, options.seed + static_cast<std::uint64_t>(number), report);
+      with_memory_errors([&] { *drawn = draw_inside(graph, types, premises, rng, number); });
+      outputs = run_once(graph, analysis, *drawn, options.seed + static_cast<std::uint64_t>(number), report);
+      complete_witnesses(report.witnesses, before, drawn, outputs);
     } catch (const TimeUp&) {
+      complete_witnesses(report.witnesses, before, drawn, outputs);
       report.time_up = true;
       break;
     } catch (Error& error) {

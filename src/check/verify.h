@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -21,30 +22,45 @@ struct VerifyOptions {
   double time_limit = 0;  // seconds for all runs together; 0: none
 };
 
-struct VerifyReport : Judged {
-  int runs = 0;                        // ended, on inputs inside the premises
-  int failed = 0;                      // of these, stopped by the reference with an error
-  std::string first_failure = {};      // why
-  bool time_up = false;                // the time limit came before the last run's end
-  std::vector<Note> unsupported = {};  // ops that the reference cannot run
-};
-
 // Inputs by name, weights by id.
 struct Drawn {
   Inputs inputs = {};
   std::unordered_map<ValueId, Datum> weights = {};
 };
 
+// An input on which a finding came true.
+struct FailingRun {
+  std::size_t finding = 0;  // index in Analysis::findings
+  std::shared_ptr<const Drawn> drawn = {};
+  std::vector<Datum> outputs = {};  // of the model, by the reference; empty when it stopped
+  std::string what = {};            // "element [2] of 'y' is -Inf"
+};
+
+struct VerifyReport : Judged {
+  int wanted = 0;                          // runs that were asked for
+  int runs = 0;                            // ended, on inputs inside the premises
+  int failed = 0;                          // of these, stopped by the reference with an error
+  std::vector<FailingRun> witnesses = {};  // the first for each finding that came true
+  std::string first_failure = {};          // why
+  bool time_up = false;                    // the time limit came before the last run's end
+  std::vector<Note> unsupported = {};      // ops that the reference cannot run
+};
+
 // Draws number 0, 1, 2 are plain, all lower ends, all upper ends; the others mix ordinary and special values. Sizes
 // that are not known are small numbers, the same for the same symbol. Throws Error naming an input of unknown rank.
 Drawn draw_inside(const Graph& graph, const Types& types, const Premises& premises, Rng& rng, int number);
 
-// One run. Adds to the report; throws Error naming node, value, index and range when something leaves its range, and
-// TimeUp when the thread's TimeLimit passes.
+// One run. Adds to the report (witnesses without what was drawn); throws Error naming node, value, index and range when
+// something leaves its range, and TimeUp when the thread's TimeLimit passes.
 void verify_run(const Graph& graph, const Analysis& analysis, const Drawn& drawn, std::uint64_t seed,
                 VerifyReport& report);
 
 VerifyReport verify(const Graph& graph, const Types& types, const Premises& premises, const Analysis& analysis,
                     const VerifyOptions& options = {});
+
+// What fails for every input, or as far as the elements are known whatever the inputs are (a literal zero divisor, a
+// NaN constant that reaches an output), shown by running the model once. Gives up quietly after `seconds`.
+std::vector<FailingRun> confirm_certain(const Graph& graph, const Types& types, const Premises& premises,
+                                        const Analysis& analysis, double seconds);
 
 }  // namespace finity

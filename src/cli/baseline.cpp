@@ -22,7 +22,7 @@ int write_known(Options& options) {
   if (result.interrupted) finish_interrupted();
   // A baseline of half the models would make the others fail.
   if (exit_code(result) == 2) return 2;
-  write_file_atomically(options.output, write_baseline(result.reports));
+  write_file_atomically(options.output, write_baseline(result.reports, options.output));
   std::size_t findings = 0;
   for (const Report& report : result.reports) {
     for (const Alarm& alarm : report.alarms) findings += alarm.counts() ? 1 : 0;

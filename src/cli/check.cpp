@@ -18,6 +18,9 @@ struct Options {
   std::optional<std::string> format;
   std::vector<std::string> outputs;
   std::string sarif_output, json_output, markdown_output;
+  std::string colour = "auto";
+  bool quiet = false;
+  bool statistics = false;
 };
 
 struct Stream {
@@ -59,14 +62,17 @@ std::vector<Stream> streams_of(const Options& options) {
   return streams;
 }
 
-bool wants_colour() {
+bool wants_colour(const std::string& choice) {
+  if (choice != "auto") return choice == "always";
   const char* no_colour = std::getenv("NO_COLOR");
   return ::isatty(STDOUT_FILENO) == 1 && (no_colour == nullptr || *no_colour == '\0');
 }
 
-void write(CheckResult& result, const Stream& stream) {
+void write(CheckResult& result, const Stream& stream, const Options& options) {
   const bool shown = stream.file.empty();
-  result.colour = shown && wants_colour();
+  result.colour = shown && wants_colour(options.colour);
+  result.quiet = shown && options.quiet;
+  result.statistics = options.statistics;
   result.errors_apart = shown;
   const std::string text = stream.format->write(result);
   if (shown) std::fwrite(text.data(), 1, text.size(), stdout);
@@ -81,7 +87,7 @@ int check(Options& options) {
   int code = exit_code(result);
   for (const Stream& stream : streams) {
     try {
-      write(result, stream);
+      write(result, stream, options);
     } catch (const Error& error) {
       std::fprintf(stderr, "finity: %s\n", error.what());
       code = 2;
@@ -106,12 +112,14 @@ void add_check(CLI::App& app, int& exit_code) {
   CheckSettings& settings = options->settings;
   command
       ->add_option("--fail-on", settings.fail_on,
-                   "Exit 1 for confirmed, possible (default) or unknown findings and worse")
+                   "Exit 1 for unknown (default), only possible or only confirmed findings, and worse")
       ->check(CLI::IsMember({"confirmed", "possible", "unknown"}));
   command->add_option("--baseline", settings.baseline, "Accept the findings in this file (see finity baseline)");
   command->add_option("--max-findings", settings.max_findings, "Findings printed per model (default 10; 0: all)");
   command->add_option("--verify", settings.verify, "Evaluate this many random inputs and compare with the ranges")
       ->check(CLI::Range(0, 1'000'000));
+  command->add_option("--witness", settings.witness,
+                      "Write inputs on which findings came true into this folder: .npz and test_data_set_0");
   command->add_option("--seed", settings.seed, "For --verify (default 0)");
   command
       ->add_option("--values", settings.values,
@@ -124,6 +132,10 @@ void add_check(CLI::App& app, int& exit_code) {
   command->add_option("--sarif-output", options->sarif_output, "Also write SARIF to this file");
   command->add_option("--json-output", options->json_output, "Also write JSON to this file");
   command->add_option("--markdown-output", options->markdown_output, "Also write Markdown to this file");
+  command->add_flag("-q,--quiet", options->quiet, "Print findings and nothing else");
+  command->add_flag("--statistics", options->statistics, "Print counts per rule instead of findings");
+  command->add_option("--color", options->colour, "auto (default: only on a terminal), always or never")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
   command->callback([options, &exit_code] { exit_code = check(*options); });
 }
 

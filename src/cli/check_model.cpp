@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "check/keep_search.h"
-#include "check/recorded.h"
-#include "check/verify.h"
 #include "cli/failure.h"
-#include "cli/format.h"
+#include "cli/model_runs.h"
 #include "formats/model_format.h"
+#include "formats/onnx/onnx.h"
+#include "report/claims.h"
 #include "report/collect.h"
 
 namespace finity {
@@ -34,7 +34,7 @@ std::vector<std::string> names_of(const Graph& graph, const NodeSet& nodes) {
 BlockList block_list_of(const ModelAnalysis& model, const CheckPlan& plan) {
   const KeepOptions options = {.check = plan.check.analysis,
                                .time_limit = plan.check.analysis.time_limit > 0 ? plan.check.analysis.time_limit : 10};
-  const KeepResult found = find_kept_nodes(model.original, model.original_types, plan.check.bindings, plan.contract,
+  const KeepResult found = find_kept_nodes(model.original, model.original_types, model.bindings, plan.contract,
                                            plan.check.target, options);
   BlockList list = {
       .present = true, .proved = found.proved, .excused = found.excused, .nodes = names_of(model.original, found.keep)};
@@ -48,91 +48,25 @@ BlockList block_list_of(const ModelAnalysis& model, const CheckPlan& plan) {
   return list;
 }
 
-std::string verified_text(const VerifyReport& verified) {
-  std::string text = "verified: " + std::to_string(verified.runs) + " runs, " + std::to_string(verified.tensors) +
-                     " tensors lie in their ranges";
-  if (verified.time_up) text += "; then the time limit was reached";
-  if (verified.failed > 0) {
-    text += "; " + std::to_string(verified.failed) + " runs stopped: " + verified.first_failure;
-  }
-  if (!verified.unsupported.empty()) {
-    text += "; not run: " + verified.unsupported.front().where + ": " + verified.unsupported.front().text;
-  }
-  return text;
-}
-
-std::string counted(std::size_t count, const std::string& one) {
-  return with_thousands(static_cast<std::int64_t>(count)) + " " + one + (count == 1 ? "" : "s");
-}
-
-std::string ranges_of(std::size_t tensors) { return tensors == 1 ? "its range" : "their ranges"; }
-
-std::string recorded_text(const RecordedReport& recorded) {
-  std::string text = "values: " + counted(static_cast<std::size_t>(recorded.runs), "run") + ", " +
-                     counted(recorded.tensors, "tensor") + " (" + counted(recorded.elements, "element") + ") in " +
-                     ranges_of(recorded.tensors);
-  if (recorded.skipped > 0) text += "; " + counted(recorded.skipped, "tensor") + " left out after a possible failure";
-  if (!recorded.unmatched.empty()) {
-    text += "; " + counted(recorded.unmatched.size(), "name") + " not in the model (" + recorded.unmatched.front() +
-            (recorded.unmatched.size() > 1 ? ", ...)" : ")");
-  }
-  if (!recorded.unrecorded.empty()) {
-    text += "; taken to be inside the assumptions, not recorded: " + recorded.unrecorded.front() +
-            (recorded.unrecorded.size() > 1 ? ", ..." : "");
-  }
-  return text;
-}
-
-std::string escapes_text(const RecordedReport& recorded) {
-  const std::size_t count = recorded.outside.size() + recorded.following;
-  std::string text = counted(count, "recorded tensor") + " outside " + ranges_of(count);
-  for (const std::string& escape : recorded.outside) text += "; " + escape;
-  if (recorded.following > 0) text += "; and " + std::to_string(recorded.following) + " computed from these";
-  return text;
-}
-
-std::string compare_values(const ModelAnalysis& model, const std::vector<std::string>& paths) {
-  RecordedReport recorded;
-  for (const std::string& path : paths) {
-    for (const RecordedValues& run : read_recorded(path, model.graph)) {
-      compare_recorded(model.graph, model.premises, model.analysis, run, recorded);
-      if (!recorded.outside.empty()) throw Error("verification failed: " + run.where + ": " + escapes_text(recorded));
-    }
-  }
-  return recorded_text(recorded);
-}
-
-// What the analysis left of the time limit; a moment at least, so that a limit stays one.
-double time_left(const ModelAnalysis& model, const CheckPlan& plan) {
-  const double limit = plan.check.analysis.time_limit;
-  return limit > 0 ? std::max(limit - model.read_seconds - model.check_seconds, 1e-3) : 0;
-}
-
-std::string verify_model(const ModelAnalysis& model, const CheckPlan& plan) {
-  const VerifyOptions options = {
-      .runs = static_cast<int>(plan.verify), .seed = plan.seed, .time_limit = time_left(model, plan)};
-  return verified_text(verify(model.graph, model.types, model.premises, model.analysis, options));
-}
-
 void fill_report(Report& report, const std::string& path, const CheckPlan& plan) {
-  const ModelAnalysis model = analyze_model(path, plan);
+  ModelAnalysis model = analyze_model(path, plan);
   report.options = plan.shown;
   report.read_seconds = model.read_seconds;
   report.check_seconds = model.check_seconds;
   report.notes = model.notes;
-  const bool converted = plan.check.target != DType::undefined;
-  collect(report, {model.graph, model.types, model.analysis, model.premises.assumptions, converted}, plan.selection);
-  if (plan.check.target != DType::undefined && !report.alarms.empty()) report.block_list = block_list_of(model, plan);
-  const auto add = [&](std::string text) {
-    report.verified += report.verified.empty() ? std::move(text) : "; " + std::move(text);
-  };
+  add_claims(report, model, plan.contract, plan.check);
   try {
-    if (plan.verify > 0) add(verify_model(model, plan));
-    if (!plan.values.empty()) add(compare_values(model, plan.values));
+    const std::vector<FailingRun> witnesses = run_model(report, model, plan);
+    for (const FailingRun& witness : witnesses) model.analysis.findings[witness.finding].verdict = Verdict::confirmed;
+    const bool converted = plan.check.target != DType::undefined;
+    collect(report, {model.graph, model.types, model.analysis, model.premises.assumptions, converted}, plan.selection);
+    add_failures(report, model.graph, witnesses);
+    if (!plan.witness_folder.empty()) write_witnesses(report, model.graph, witnesses, plan.witness_folder);
   } catch (Error& error) {
     error.in(path);
     throw;
   }
+  if (plan.check.target != DType::undefined && !report.alarms.empty()) report.block_list = block_list_of(model, plan);
 }
 
 }  // namespace
@@ -150,6 +84,7 @@ CheckPlan plan_of(const CheckSettings& settings) {
     throw Error("--verify: the reference adds in float32, which is not what --accumulate same speaks of");
   }
   plan.values = settings.values;
+  plan.witness_folder = settings.witness.value_or("");
   const auto show = [&](const char* name, const std::optional<std::string>& value) {
     if (value) plan.shown.emplace_back(name, *value);
   };
@@ -170,6 +105,7 @@ ModelAnalysis analyze_model(const std::string& path, const CheckPlan& plan) {
   const Clock::time_point start = Clock::now();
   std::vector<Note> notes;
   Graph graph = read_model(path, notes);
+  std::erase_if(notes, [](const Note& note) { return note.text.starts_with(kNotKept); });
   const double read_seconds = seconds_since(start);
   try {
     ModelAnalysis model = {check_graph(std::move(graph), plan.contract, plan.check)};

@@ -19,6 +19,7 @@ struct CheckPlan {
   std::size_t verify = 0;
   std::uint64_t seed = 0;
   std::vector<std::string> values = {};                         // recorded by another program
+  std::string witness_folder = {};                              // for inputs on which findings come true; "": none
   std::vector<std::pair<std::string, std::string>> shown = {};  // the settings that differ from the default
 };
 CheckPlan plan_of(const CheckSettings& settings);

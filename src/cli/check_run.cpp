@@ -1,5 +1,6 @@
 #include "cli/check_run.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -30,11 +31,31 @@ struct Work {
   std::vector<Report> reports;
 };
 
+// A declaration must speak of at least one of the models.
+void refuse_unmatched(const std::vector<Report>& reports) {
+  std::vector<const Report*> checked;
+  for (const Report& report : reports) {
+    if (report.error.empty()) checked.push_back(&report);
+  }
+  if (checked.empty()) return;
+  for (const Unmatched& left : checked.front()->unmatched) {
+    const auto lacks = [&](const Report* report) {
+      return std::ranges::any_of(report->unmatched, [&](const Unmatched& other) {
+        return other.declaration == left.declaration && other.name == left.name;
+      });
+    };
+    if (!std::ranges::all_of(checked, lacks)) continue;
+    throw Error(left.declaration + ": it speaks of none of the " + std::to_string(checked.size()) + " models; " +
+                checked.front()->model + ": " + left.text);
+  }
+}
+
 }  // namespace
 
 CheckResult check_models(const std::vector<std::string>& models, const CheckSettings& settings) {
   Known known = known_of(settings);
   const auto work = std::make_shared<Work>(Work{plan_of(settings), models, std::vector<Report>(models.size())});
+  work->plan.check.all_names_match = models.size() == 1;
   const unsigned threads = settings.jobs.value_or(std::thread::hardware_concurrency());
   const PoolOutcome outcome = run_jobs(
       models.size(), threads, [work](std::size_t i) { work->reports[i] = check_model(work->models[i], work->plan); },
@@ -49,6 +70,7 @@ CheckResult check_models(const std::vector<std::string>& models, const CheckSett
     if (outcome.finished[i]) result.reports.push_back(std::move(work->reports[i]));
     else ++result.not_checked;
   }
+  if (!result.interrupted && models.size() > 1) refuse_unmatched(result.reports);
   for (Report& report : result.reports) accept_known(report, known);
   result.warnings = stale_entries(known, result.reports, settings.selection);
   return result;

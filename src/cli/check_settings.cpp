@@ -39,10 +39,12 @@ void read_texts(const TomlValue& table, const char* key, std::vector<std::string
   if (to.empty()) to = std::move(texts);
 }
 
-void read_prefixes(const TomlValue& table, const char* key, std::vector<std::string>& to) {
+using PrefixCheck = void (*)(const std::vector<std::string>&, std::string_view);
+
+void read_prefixes(const TomlValue& table, const char* key, PrefixCheck check, std::vector<std::string>& to) {
   const TomlValue* value = table.find(key);
   if (value == nullptr) return;
-  check_prefixes(value->as_texts(), value->where + ": " + key);
+  check(value->as_texts(), value->where + ": " + key);
   read_texts(table, key, to);
 }
 
@@ -72,7 +74,7 @@ void read_accept(const TomlValue& table, std::vector<AcceptEntry>& to) {
     item.as_table().only({"rule", "node", "model", "reason"});
     const TomlValue* rule = item.find("rule");
     if (rule == nullptr) throw item.error("an entry of accept needs a rule");
-    check_prefixes({rule->as_text()}, rule->where + ": rule");
+    check_silencers({rule->as_text()}, rule->where + ": rule");
     AcceptEntry entry = {.rule = rule->as_text(), .where = item.where};
     if (const TomlValue* node = item.find("node")) entry.node = node->as_text();
     if (const TomlValue* model = item.find("model")) entry.model = model->as_text();
@@ -86,8 +88,8 @@ void read_check_table(const TomlValue& table, const fs::path& folder, CheckSetti
               "weights",          "contract", "baseline",     "as",         "accumulate",
               "tensor",           "numeric",  "max-findings", "time-limit", "memory-limit",
               "flush-subnormals", "verify",   "seed",         "jobs",       "accept"});
-  read_prefixes(table, "select", settings.selection.select);
-  read_prefixes(table, "ignore", settings.selection.ignore);
+  read_prefixes(table, "select", check_prefixes, settings.selection.select);
+  read_prefixes(table, "ignore", check_silencers, settings.selection.ignore);
   read_choice(table, "fail-on", kFailOn, settings.fail_on);
   read_texts(table, "ranges", settings.config_ranges);
   read_texts(table, "shapes", settings.shapes);
@@ -163,7 +165,8 @@ void add_run_options(CLI::App& command, CheckSettings& settings) {
     command.add_option(name, to, help)->delimiter(',')->allow_extra_args(false);
   };
   prefixes("--select", settings.selection.select, "Only rules with these codes, prefixes or slugs: FN1,FN203");
-  prefixes("--ignore", settings.selection.ignore, "Not these rules; the longest match decides");
+  prefixes("--ignore", settings.selection.ignore,
+           "Not these rules; the longest match decides. FN901, FN902, FN903 only by their full codes");
   command.add_option("-j,--jobs", settings.jobs, "Models checked at the same time (default: one per processor)");
 }
 
@@ -171,9 +174,10 @@ void load_config(CheckSettings& settings) {
   if (settings.no_config) settings.config.clear();
   else if (settings.config.empty()) settings.config = find_config();
   check_prefixes(settings.selection.select, "--select");
-  check_prefixes(settings.selection.ignore, "--ignore");
+  check_silencers(settings.selection.ignore, "--ignore");
   if (settings.config.empty()) return;
   const TomlValue root = read_toml(settings.config);
+  root.only({"check"});
   const TomlValue* table = root.find("check");
   if (table == nullptr) return;
   read_check_table(table->as_table(), fs::path(settings.config).parent_path(), settings);
@@ -184,11 +188,13 @@ Contract contract_of(const CheckSettings& settings) {
   if (settings.contract) contract = read_contract(*settings.contract);
   for (const std::string& range : settings.config_ranges) {
     try {
-      add_range(contract, range);
+      add_range(contract, range, settings.config + ": range");
     } catch (Error& error) {
       error.in(settings.config);
       throw;
     }
+    // Settings are shared by the models of a project: a pattern there need not fit each of them.
+    contract.inputs.back().may_match_nothing = is_glob(contract.inputs.back().pattern);
   }
   for (const std::string& range : settings.ranges) add_range(contract, range);
   if (settings.weights == "trained") contract.weights = WeightMode::trained;
@@ -226,7 +232,7 @@ DType target_of(const CheckSettings& settings) {
 
 Verdict fail_on_of(const CheckSettings& settings) {
   if (settings.fail_on == "confirmed") return Verdict::confirmed;
-  return settings.fail_on == "unknown" ? Verdict::unknown : Verdict::possible;
+  return settings.fail_on == "possible" ? Verdict::possible : Verdict::unknown;
 }
 
 }  // namespace finity

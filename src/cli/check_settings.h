@@ -36,6 +36,7 @@ struct CheckSettings {
   std::vector<AcceptEntry> accept = {};  // only in the file
   std::optional<std::size_t> verify = {};
   std::optional<std::uint64_t> seed = {};
+  std::optional<std::string> witness = {};
   std::vector<std::string> values = {};  // only on the command line
   std::optional<unsigned> jobs = {};
   // finity.toml

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <set>
 
+#include "base/suggest.h"
 #include "cli/check_model.h"
 #include "cli/commands.h"
 #include "cli/format.h"
@@ -30,7 +31,10 @@ NodeId find_node(const Graph& graph, const std::string& wanted) {
   for (const Value& value : graph.values()) {
     if (value.name == name && value.producer.valid()) return value.producer;
   }
-  throw Error("there is no node or computed tensor '" + name + "' in the model");
+  std::vector<std::string> names;
+  for (const Node& node : nodes) names.push_back(node.name);
+  for (const Value& value : graph.values()) names.push_back(value.producer.valid() ? value.name : "");
+  throw Error("there is no node or computed tensor '" + name + "' in the model" + did_you_mean(name, names));
 }
 
 class Explainer {

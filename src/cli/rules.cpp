@@ -1,6 +1,7 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "base/suggest.h"
 #include "cli/commands.h"
 #include "report/rules_page.h"
 
@@ -19,7 +20,10 @@ std::string page(const Options& options) {
   if (options.json) return rules_json();
   if (options.rule.empty()) return rules_table_text();
   if (const Rule* rule = find_rule(options.rule)) return rule_page_text(*rule);
-  throw Error("there is no rule '" + options.rule + "' (finity rules lists all)");
+  std::vector<std::string> names;
+  for (const Rule& rule : all_rules()) names.insert(names.end(), {std::string(rule.code), std::string(rule.slug)});
+  throw Error("there is no rule '" + options.rule + "'" + did_you_mean(options.rule, names) +
+              "; finity rules lists all");
 }
 
 void show_rules(const Options& options) {

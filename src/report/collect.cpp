@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/suggest.h"
 #include "ops/op.h"
 #include "report/advice.h"
 #include "report/words.h"
@@ -15,6 +16,12 @@ namespace finity {
 bool speaks_of(std::string_view prefix, const Rule& rule) {
   return prefix == "all" || prefix == "ALL" || prefix == rule.slug ||
          (!prefix.empty() && rule.code.starts_with(prefix));
+}
+
+bool is_about_coverage(const Rule& rule) { return rule.code.starts_with("FN9"); }
+
+bool may_silence(std::string_view prefix, const Rule& rule) {
+  return is_about_coverage(rule) ? prefix == rule.code || prefix == rule.slug : speaks_of(prefix, rule);
 }
 
 namespace {
@@ -34,6 +41,9 @@ int strength(const std::vector<std::string>& prefixes, const Rule& rule) {
 }  // namespace
 
 bool is_selected(const Selection& selection, const Rule& rule) {
+  if (is_about_coverage(rule)) {
+    return std::ranges::none_of(selection.ignore, [&](const std::string& entry) { return may_silence(entry, rule); });
+  }
   const int wanted = selection.select.empty() ? 0 : strength(selection.select, rule);
   return wanted > strength(selection.ignore, rule);
 }
@@ -42,8 +52,20 @@ void check_prefixes(const std::vector<std::string>& prefixes, std::string_view o
   for (const std::string& prefix : prefixes) {
     const auto speaks = [&](const Rule& rule) { return speaks_of(prefix, rule); };
     if (std::ranges::any_of(all_rules(), speaks)) continue;
-    throw Error(std::string(option) + ": no rule is named '" + prefix +
-                "' or has a code that starts so (finity rules lists them)");
+    std::vector<std::string> names;
+    for (const Rule& rule : all_rules()) names.insert(names.end(), {std::string(rule.code), std::string(rule.slug)});
+    throw Error(std::string(option) + ": no rule is named '" + prefix + "' or has a code that starts so" +
+                did_you_mean(prefix, names) + "; finity rules lists them");
+  }
+}
+
+void check_silencers(const std::vector<std::string>& prefixes, std::string_view option) {
+  check_prefixes(prefixes, option);
+  for (const std::string& prefix : prefixes) {
+    const auto silences = [&](const Rule& rule) { return may_silence(prefix, rule); };
+    if (std::ranges::any_of(all_rules(), silences)) continue;
+    throw Error(std::string(option) + ": '" + prefix +
+                "' would hide that parts of the model were not checked; name such rules in full (FN901)");
   }
 }
 
@@ -76,6 +98,7 @@ class Collector {
     report_.complete = checked_.analysis.complete;
     report_.counts.nodes = graph().nodes().size() - never_entered();
     report_.counts.modelled = checked_.analysis.modelled_nodes;
+    report_.not_checked.nodes = report_.counts.nodes - std::min(report_.counts.nodes, report_.counts.modelled);
     for (std::size_t i = 0; i < findings().size(); ++i) add(i);
     // A cause may come later: constants are looked at last.
     for (std::size_t i = 0; i < findings().size(); ++i) {
@@ -116,11 +139,17 @@ class Collector {
   void add(std::size_t index) {
     const Finding& finding = findings()[index];
     const auto [rule, wanted] = looked_up(finding.rule);
+    if (is_about_coverage(*rule)) tell_why_not_checked(finding);
     if (!wanted) {
       report_.counts.left_out += finding.verdict == Verdict::proved ? 0 : 1;
       return;
     }
     ++report_.counts.sites;
+    RuleCounts& of_rule = report_.rules[rule->code];
+    ++(finding.verdict == Verdict::proved      ? of_rule.proved
+       : finding.verdict == Verdict::confirmed ? of_rule.confirmed
+       : finding.verdict == Verdict::possible  ? of_rule.possible
+                                               : of_rule.unknown);
     if (finding.verdict == Verdict::proved) {
       ++report_.counts.proved;
       return;
@@ -128,7 +157,16 @@ class Collector {
     ++count_of(finding.verdict);
     alarm_of_[index] = static_cast<int>(report_.alarms.size());
     report_.alarms.push_back(alarm(finding, *rule));
+    report_.alarms.back().finding = index;
     if (rule->code.starts_with("FN9")) unmodelled_.insert(report_.alarms.back().place.title);
+  }
+
+  void tell_why_not_checked(const Finding& finding) {
+    const bool limit = finding.rule == "FN903";
+    std::string why = limit || !finding.node.valid() ? std::string("stopped at a limit")
+                                                     : std::string(graph().node(finding.node).op_type);
+    std::vector<std::string>& known = report_.not_checked.why;
+    if (!why.empty() && std::ranges::find(known, why) == known.end()) known.push_back(std::move(why));
   }
 
   // There are far more sites than rules.
@@ -270,7 +308,7 @@ class Collector {
       constexpr std::string_view kBetween = ", ;\t\n";
       for (std::size_t at = 0; (at = value.find_first_not_of(kBetween, at)) != std::string::npos;) {
         const std::size_t end = std::min(value.find_first_of(kBetween, at), value.size());
-        if (speaks_of(std::string_view(value).substr(at, end - at), rule)) return true;
+        if (may_silence(std::string_view(value).substr(at, end - at), rule)) return true;
         at = end;
       }
     }

@@ -10,7 +10,8 @@
 
 namespace finity {
 
-// Prefixes of rule codes, or slugs. The longest match decides, a draw goes to `ignore`.
+// Prefixes of rule codes, or slugs. The longest match decides, a draw goes to `ignore`. Rules about what was not
+// checked (FN9...) are always selected, unless `ignore` names one in full.
 struct Selection {
   std::vector<std::string> select = {};  // empty: all
   std::vector<std::string> ignore = {};
@@ -18,8 +19,14 @@ struct Selection {
 bool is_selected(const Selection& selection, const Rule& rule);
 // Does the prefix, slug or "all" speak of the rule?
 bool speaks_of(std::string_view prefix, const Rule& rule);
+// The rule says that something was not checked: nobody may lose that by accident.
+bool is_about_coverage(const Rule& rule);
+// May the entry leave out or accept findings of the rule? As speaks_of, but what was not checked must be named in full.
+bool may_silence(std::string_view prefix, const Rule& rule);
 // Throws Error when an entry speaks of no rule at all.
 void check_prefixes(const std::vector<std::string>& prefixes, std::string_view option);
+// The same for entries that silence: one that could only mean rules about coverage must name one of them in full.
+void check_silencers(const std::vector<std::string>& prefixes, std::string_view option);
 
 struct Checked {
   const Graph& graph;

@@ -56,7 +56,7 @@ std::string github_report(const CheckResult& result) {
       }
       text += annotation(report, groups[i]);
     }
-    text += printable(report.model) + ": " + coverage_line(report) + "\n";
+    text += printable(report.model) + ": " + summary_line(report) + "\n";
   }
   for (const std::string& warning : result.warnings) {
     text += "::warning title=finity::" + replaced(warning, false) + "\n";

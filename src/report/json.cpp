@@ -35,6 +35,16 @@ Json source_json(const Place& place) {
   return {{"file", place.source_file}, {"line", place.source_line}};
 }
 
+Json failure_json(const SeenFailure& failure) {
+  if (failure.what.empty()) return {};
+  Json json = {{"what", failure.what}, {"inputs", Json::array()}, {"in_full", failure.in_full}};
+  for (const FailingInput& input : failure.inputs) {
+    json["inputs"].push_back({{"name", input.name}, {"type", input.type}, {"text", input.text}});
+  }
+  json["folder"] = or_null(failure.folder);
+  return json;
+}
+
 Json to_json(const Alarm& alarm) {
   Json json;
   json["rule"] = alarm.rule->code;
@@ -56,6 +66,7 @@ Json to_json(const Alarm& alarm) {
   json["range"] = to_json(alarm.seen, alarm.dtype);
   json["unsafe"] = or_null(alarm.unsafe);
   json["reason"] = or_null(alarm.reason);
+  json["failure"] = failure_json(alarm.failure);
   json["path"] = Json::array();
   for (const Step& step : alarm.path) json["path"].push_back(to_json(step));
   json["assumptions"] = alarm.assumed;
@@ -84,6 +95,10 @@ Json to_json(const Report& report) {
   json["options"] = Json::object();
   for (const auto& [key, value] : report.options) json["options"][key] = value;
   json["coverage"] = to_json(report.counts, report.complete);
+  json["summary"] = summary_line(report);
+  json["not_checked"] = {{"nodes", report.not_checked.nodes}, {"why", report.not_checked.why}};
+  json["covered"] = report.covered;
+  json["guesses"] = report.guesses;
   json["assumptions"] = report.assumptions;
   json["findings"] = Json::array();
   for (const Alarm& alarm : report.alarms) json["findings"].push_back(to_json(alarm));
@@ -91,6 +106,7 @@ Json to_json(const Report& report) {
   for (const Note& note : report.notes) json["notes"].push_back({{"where", note.where}, {"text", note.text}});
   json["keep_nodes"] = block_list_json(report.block_list);
   json["verified"] = or_null(report.verified);
+  json["unverified"] = or_null(report.unverified);
   json["seconds"] = {{"read", report.read_seconds}, {"check", report.check_seconds}};
   return json;
 }

@@ -13,16 +13,26 @@ namespace finity {
 
 namespace {
 
-constexpr const char* kSchema = "finity-baseline/1";
+namespace fs = std::filesystem;
 
-std::string file_name(const std::string& path) { return std::filesystem::path(path).filename().string(); }
+// 1 named models by their base names only.
+constexpr const char* kSchema = "finity-baseline/2";
+
+std::string file_name(const std::string& path) { return fs::path(path).filename().string(); }
+
+// Only the words of the path count: a checkout whose files are links elsewhere is the same everywhere.
+fs::path full_path(const fs::path& path) { return fs::absolute(path).lexically_normal(); }
+
+std::string shown_path(const std::string& path) {
+  return fs::path(path).lexically_proximate(fs::current_path()).string();
+}
 
 bool speaks_of_model(const AcceptEntry& entry, const std::string& model) {
   return matches_glob(entry.model, model) || matches_glob(entry.model, file_name(model));
 }
 
 bool matches(const AcceptEntry& entry, const std::string& model, const Alarm& alarm) {
-  if (!speaks_of(entry.rule, *alarm.rule) || !speaks_of_model(entry, model)) return false;
+  if (!may_silence(entry.rule, *alarm.rule) || !speaks_of_model(entry, model)) return false;
   const Place& place = alarm.place;
   return matches_glob(entry.node, place.node) || matches_glob(entry.node, place.output) ||
          matches_glob(entry.node, place.scope + "/" + place.name());
@@ -56,7 +66,7 @@ ByFingerprint entries_of(Known& known, const std::string& model) {
 }  // namespace
 
 void accept_known(Report& report, Known& known) {
-  const ByFingerprint entries = entries_of(known, file_name(report.model));
+  const ByFingerprint entries = entries_of(known, full_path(report.model).string());
   for (Alarm& alarm : report.alarms) {
     accept_by_config(report, alarm, known.accept);
     const auto [first, last] = entries.equal_range(alarm.fingerprint);
@@ -72,7 +82,9 @@ std::vector<std::string> stale_entries(const Known& known, const std::vector<Rep
   };
   std::vector<std::string> lines;
   for (const AcceptEntry& entry : known.accept) {
-    const auto selected = [&](const Rule& rule) { return speaks_of(entry.rule, rule) && is_selected(selection, rule); };
+    const auto selected = [&](const Rule& rule) {
+      return may_silence(entry.rule, rule) && is_selected(selection, rule);
+    };
     if (entry.used || !std::ranges::any_of(all_rules(), selected)) continue;
     if (!checked([&](const Report& report) { return speaks_of_model(entry, report.model); })) continue;
     lines.push_back(entry.where + ": nothing is accepted by this entry any more: " + entry.rule + " at '" + entry.node +
@@ -81,9 +93,9 @@ std::vector<std::string> stale_entries(const Known& known, const std::vector<Rep
   for (const BaselineEntry& entry : known.baseline) {
     const Rule* rule = find_rule(entry.rule);
     if (entry.used || (rule != nullptr && !is_selected(selection, *rule))) continue;
-    if (!checked([&](const Report& report) { return file_name(report.model) == entry.model; })) continue;
+    if (!checked([&](const Report& report) { return full_path(report.model) == entry.model; })) continue;
     lines.push_back(known.baseline_file + ": no longer found: " + entry.rule + " at '" + entry.node + "' of " +
-                    entry.model);
+                    shown_path(entry.model));
   }
   return lines;
 }
@@ -97,13 +109,16 @@ std::vector<BaselineEntry> read_baseline(const std::string& path) {
 std::vector<BaselineEntry> parse_baseline(std::string_view text, const std::string& file) {
   try {
     const nlohmann::json json = nlohmann::json::parse(text);
-    if (json.at("schema") != kSchema) throw Error(file + ": not a baseline of this version (" + kSchema + ")");
+    if (json.at("schema") != kSchema) {
+      throw Error(file + ": not a baseline of this version (" + kSchema + "); finity baseline writes a new one");
+    }
+    const fs::path folder = fs::path(file).parent_path();
     std::vector<BaselineEntry> entries;
     for (const nlohmann::json& item : json.at("findings")) {
       entries.push_back({.fingerprint = item.at("fingerprint"),
                          .rule = item.at("rule"),
                          .node = item.at("node"),
-                         .model = item.at("model")});
+                         .model = full_path(folder / item.at("model").get<std::string>()).string()});
     }
     return entries;
   } catch (const nlohmann::json::exception& error) {
@@ -111,7 +126,8 @@ std::vector<BaselineEntry> parse_baseline(std::string_view text, const std::stri
   }
 }
 
-std::string write_baseline(const std::vector<Report>& reports) {
+std::string write_baseline(const std::vector<Report>& reports, const std::string& file) {
+  const fs::path folder = full_path(file).parent_path();
   nlohmann::ordered_json json = {{"schema", kSchema}, {"findings", nlohmann::ordered_json::array()}};
   for (const Report& report : reports) {
     for (const Alarm& alarm : report.alarms) {
@@ -119,7 +135,7 @@ std::string write_baseline(const std::vector<Report>& reports) {
       json["findings"].push_back({{"fingerprint", alarm.fingerprint},
                                   {"rule", alarm.rule->code},
                                   {"node", alarm.place.name()},
-                                  {"model", file_name(report.model)}});
+                                  {"model", full_path(report.model).lexically_proximate(folder).generic_string()}});
     }
   }
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";

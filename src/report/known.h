@@ -25,7 +25,7 @@ struct BaselineEntry {
   std::string fingerprint = {};
   std::string rule = {};
   std::string node = {};
-  std::string model = {};  // file name without folders
+  std::string model = {};  // path, absolute and without dots; in the file relative to the file's folder
   bool used = false;
 };
 
@@ -44,7 +44,7 @@ std::vector<std::string> stale_entries(const Known& known, const std::vector<Rep
 // Throws Error naming the file.
 std::vector<BaselineEntry> read_baseline(const std::string& path);
 std::vector<BaselineEntry> parse_baseline(std::string_view text, const std::string& file);
-// Every alarm that counts.
-std::string write_baseline(const std::vector<Report>& reports);
+// Every alarm that counts, for a baseline that will stand at `file`.
+std::string write_baseline(const std::vector<Report>& reports, const std::string& file);
 
 }  // namespace finity

@@ -21,7 +21,7 @@ std::string escaped(std::string_view text) {
 }
 
 std::string heading(const Report& report) {
-  const bool clean = report.error.empty() && group(report).empty();
+  const bool clean = outcome_of(report) == Outcome::clean;
   return "### " + escaped(report.model) + (clean ? ": clean" : "") + "\n\n";
 }
 
@@ -32,6 +32,7 @@ std::string row(const AlarmGroup& entry) {
   if (alarm.place.source_line > 0) where += "<br>" + escaped(source_text(alarm.place));
   if (!entry.others.empty()) where += "<br>" + others_text(entry);
   std::string what = escaped(what_happens(alarm));
+  if (!alarm.failure.what.empty()) what += "<br>" + escaped(failure_text(alarm.failure));
   if (!alarm.reason.empty()) what += "<br>" + escaped(alarm.reason);
   return "| " + std::string(name(alarm.verdict)) + " | " + rule_title(*alarm.rule) + " | " + where + " | " + what +
          " | " + escaped(fix_of(alarm)) + " |\n";
@@ -60,8 +61,9 @@ std::string section(const CheckResult& result, const Report& report) {
   std::string text = heading(report);
   if (!report.error.empty()) return text + "Not checked: " + escaped(report.error) + "\n\n";
   text += table(result, report);
-  text += escaped(coverage_line(report)) + "\n\n";
+  text += escaped(summary_line(report)) + "\n\n";
   if (!report.verified.empty()) text += escaped(report.verified) + "\n\n";
+  if (!report.unverified.empty()) text += "NOT VERIFIED: " + escaped(report.unverified) + "\n\n";
   text += details("Assumptions", report.assumptions);
   std::vector<std::string> notes;
   for (const Note& note : report.notes) notes.push_back(note.where + (note.where.empty() ? "" : ": ") + note.text);

@@ -28,8 +28,9 @@ bool fails(Verdict verdict, Verdict fail_on) {
 namespace {
 
 bool has_failure(const Report& report, Verdict fail_on) {
-  // What was not looked at within the limits is unknown.
-  if (!report.complete && fails(Verdict::unknown, fail_on)) return true;
+  // What was not looked at within the limits, or should have been verified and was not, is unknown.
+  const bool doubtful = !report.complete || !report.unverified.empty();
+  if (doubtful && fails(Verdict::unknown, fail_on)) return true;
   return std::ranges::any_of(report.alarms,
                              [&](const Alarm& alarm) { return alarm.counts() && fails(alarm.verdict, fail_on); });
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -44,7 +45,21 @@ struct Step {
 enum class Acceptance : std::uint8_t { none, baseline, config, model };
 std::string_view name(Acceptance acceptance);
 
+// An input on which a finding came true when the reference ran the model.
+struct FailingInput {
+  std::string name = {};
+  std::string type = {};  // "float32[1,4]"
+  std::string text = {};  // "[-1, 0, 3]", or of many elements "from -1 to 3"
+};
+struct SeenFailure {
+  std::string what = {};  // "element [2] of 'y' is -Inf"; "" when nothing was run
+  std::vector<FailingInput> inputs = {};
+  bool in_full = true;      // every element is in the texts
+  std::string folder = {};  // where it was written, if it was
+};
+
 struct Alarm {
+  std::size_t finding = 0;  // index in Analysis::findings
   const Rule* rule = nullptr;
   Verdict verdict = Verdict::possible;
   bool certain = false;  // fails whenever the node runs
@@ -63,6 +78,7 @@ struct Alarm {
   std::vector<std::string> contract = {};  // lines of a contract file that would prove it, to be pasted
   std::string fingerprint = {};            // survives renumbering of nodes
   int root = -1;                           // index of the alarm that explains this one, or -1
+  SeenFailure failure = {};                // of confirmed
   Acceptance accepted = Acceptance::none;
   std::string accepted_why = {};
 
@@ -75,6 +91,17 @@ struct Counts {
   std::size_t sites = 0;  // of the selected rules
   std::size_t proved = 0, confirmed = 0, possible = 0, unknown = 0, accepted = 0;
   std::size_t left_out = 0;  // not proved, but of rules that are not selected
+};
+
+// Sites of one rule.
+struct RuleCounts {
+  std::size_t proved = 0, confirmed = 0, possible = 0, unknown = 0;
+};
+
+// Nodes of which nothing is known, whatever rules were selected.
+struct NotChecked {
+  std::size_t nodes = 0;
+  std::vector<std::string> why = {};  // operators, or the limit that was reached
 };
 
 // Nodes that must stay in their own format for everything to be proved when the rest is converted.
@@ -91,12 +118,19 @@ struct Report {
   std::string error = {};  // why it could not be checked; nothing else is set then
   std::vector<std::pair<std::string, std::string>> options = {};
   std::vector<std::string> assumptions = {};
+  std::vector<std::string> covered = {};  // "forward pass", "weights as in the file"
+  std::vector<std::string> guesses = {};  // "x in [-50, 50]"
+  std::string may_leave = {};             // "output 'y' may hold NaN, as 'x' may"; "" when no output can
+  std::vector<Unmatched> unmatched = {};  // declarations that speak of another model
   Counts counts = {};
+  std::map<std::string_view, RuleCounts> rules = {};  // by code
+  NotChecked not_checked = {};
   bool complete = true;            // false: a time or memory limit was hit
   std::vector<Alarm> alarms = {};  // of the selected rules, in graph order
   std::vector<Note> notes = {};
   BlockList block_list = {};
-  std::string verified = {};  // what evaluating random inputs showed; "" when it was not asked for
+  std::string verified = {};    // what evaluating random inputs showed; "" when it was not asked for
+  std::string unverified = {};  // why it showed nothing although it was asked for
   double read_seconds = 0, check_seconds = 0;
 };
 
@@ -106,10 +140,12 @@ struct CheckResult {
   std::vector<Report> reports = {};
   std::vector<std::string> warnings = {};  // accepted findings that no longer occur, ...
   std::string config = {};                 // configuration file used, if any
-  Verdict fail_on = Verdict::possible;
+  Verdict fail_on = Verdict::unknown;
   bool interrupted = false;
   std::size_t not_checked = 0;    // models left out by an interruption
   std::size_t max_findings = 10;  // printed by the formats people read; 0: all
+  bool quiet = false;             // findings only
+  bool statistics = false;        // counts per rule instead of findings
   bool colour = false;
   bool errors_apart = false;  // the text form leaves errors out: they are told elsewhere
 };

@@ -164,7 +164,8 @@ class SarifWriter {
     };
     for (const Report& report : result_.reports) {
       if (!report.error.empty()) notify("error", report.error);
-      if (!report.complete) notify("warning", report.model + ": stopped at a limit");
+      const bool partly = report.error.empty() && (report.not_checked.nodes > 0 || !report.complete);
+      if (partly) notify("warning", report.model + ": " + summary_line(report));
       for (const Note& note : report.notes) {
         notify("note", report.model + ": " + (note.where.empty() ? "" : note.where + ": ") + note.text);
       }

@@ -1,6 +1,7 @@
 // What people read in a terminal: one block per cause, like a compiler.
 #include <algorithm>
 
+#include "report/tables.h"
 #include "report/words.h"
 
 namespace finity {
@@ -11,7 +12,7 @@ constexpr std::size_t kMaxLines = 20;    // of assumptions and notes
 constexpr std::size_t kShownSteps = 10;  // of a path
 constexpr std::size_t kShownOthers = 3;  // named ones
 
-enum class Ink { red, yellow, blue, bold, dim };
+enum class Ink { red, yellow, blue, green, bold, dim };
 
 class TextWriter {
  public:
@@ -19,8 +20,9 @@ class TextWriter {
 
   std::string write() {
     for (const Report& report : result_.reports) write(report);
-    if (result_.reports.size() > 1) total();
-    if (!result_.config.empty()) line("settings from " + result_.config);
+    if (result_.statistics) text_ += statistics_table(result_.reports);
+    if (!result_.quiet && result_.reports.size() > 1) text_ += models_table(result_.reports);
+    if (!result_.quiet && !result_.config.empty()) line("settings from " + result_.config);
     if (result_.interrupted) {
       line("interrupted: " + counted(result_.not_checked, "model") + " not checked");
     }
@@ -34,17 +36,36 @@ class TextWriter {
       line(painted("not checked: " + printable(report.error), Ink::red));
       return;
     }
+    if (!result_.statistics) blocks(report);
+    if (result_.quiet) return;
+    // Several clean models: the summaries say which ranges were guessed.
+    if (result_.reports.size() == 1 || outcome_of(report) != Outcome::clean) {
+      list("assumptions", report.assumptions);
+      notes(report);
+    }
+    block_list(report);
+    const std::string model = painted(printable(report.model) + ": ", Ink::bold);
+    if (!report.verified.empty()) line(model + printable(report.verified));
+    if (!report.unverified.empty()) line(model + painted("NOT VERIFIED: ", Ink::red) + printable(report.unverified));
+    line(model + summary(report));
+  }
+
+  void blocks(const Report& report) {
     const std::vector<AlarmGroup> groups = group(report);
     const std::size_t most = result_.max_findings == 0 ? groups.size() : std::min(result_.max_findings, groups.size());
     for (std::size_t i = 0; i < most; ++i) block(report, groups[i]);
     if (groups.size() > most) {
       line(counted(groups.size() - most, "more finding") + " not shown (--max-findings 0 shows all)\n");
     }
-    list("assumptions", report.assumptions);
-    notes(report);
-    block_list(report);
-    if (!report.verified.empty()) line(printable(report.model) + ": " + printable(report.verified));
-    line(painted(printable(report.model) + ": ", Ink::bold) + verdict_line(report, groups.size()));
+  }
+
+  std::string summary(const Report& report) const {
+    const std::string text = summary_line(report);
+    const Outcome outcome = outcome_of(report);
+    if (outcome == Outcome::clean) return painted(text, Ink::green);
+    constexpr std::string_view kNotChecked = "NOT CHECKED";
+    if (!text.starts_with(kNotChecked)) return text;
+    return painted(kNotChecked, Ink::red) + text.substr(kNotChecked.size());
   }
 
   void block(const Report& report, const AlarmGroup& entry) {
@@ -56,11 +77,23 @@ class TextWriter {
     if (!alarm.place.scope.empty()) line("  inside " + printable(alarm.place.scope));
     if (alarm.place.source_line > 0) line("  source " + source_text(alarm.place));
     path(alarm);
-    for (const std::string& assumption : alarm.assumed) line("  assumption: " + printable(assumption));
+    failure(alarm.failure);
     if (!fix_of(alarm).empty()) line("  fix: " + printable(fix_of(alarm)));
     for (const std::string& declaration : alarm.contract) line("    " + printable(declaration));
     others(entry);
     line("");
+  }
+
+  void failure(const SeenFailure& failure) {
+    if (failure.what.empty()) return;
+    const bool inputs = !failure.inputs.empty();
+    line("  seen when run: " + printable(failure.what) + (inputs ? " for" : ""));
+    for (const FailingInput& input : failure.inputs) {
+      const bool vector = input.type.find(',') == std::string::npos;
+      line("    " + printable(input.name) + " = " + input.text + (vector && failure.in_full ? "" : "  " + input.type));
+    }
+    if (!failure.folder.empty()) line("    written to " + printable(failure.folder));
+    else if (!failure.in_full) line("    (--witness DIR writes it)");
   }
 
   static Ink ink(const Alarm& alarm) {
@@ -149,28 +182,9 @@ class TextWriter {
     line("  " + quoted_list(blocked.nodes));
   }
 
-  std::string verdict_line(const Report& report, std::size_t groups) {
-    const Counts& counts = report.counts;
-    if (groups > 0) return counted(groups, "finding") + "; " + coverage_line(report);
-    const bool all_proved = counts.proved == counts.sites && report.complete;
-    const std::string left_out = all_proved && counts.left_out > 0 ? " of the selected rules" : "";
-    return (all_proved ? "all proved" : "nothing new") + left_out + "; " + coverage_line(report);
-  }
-
-  void total() {
-    std::size_t findings = 0;
-    std::size_t failed = 0;
-    for (const Report& report : result_.reports) {
-      findings += group(report).size();
-      failed += report.error.empty() ? 0 : 1;
-    }
-    line(counted(result_.reports.size(), "model") + ", " + counted(findings, "finding") +
-         (failed == 0 ? "" : ", " + with_commas(failed) + " not checked"));
-  }
-
   std::string painted(std::string_view text, Ink ink) const {
     if (!result_.colour) return std::string(text);
-    static constexpr std::string_view kCodes[] = {"31;1", "33;1", "34;1", "1", "2"};
+    static constexpr std::string_view kCodes[] = {"31;1", "33;1", "34;1", "32", "1", "2"};
     return "\x1b[" + std::string(kCodes[static_cast<std::size_t>(ink)]) + "m" + std::string(text) + "\x1b[0m";
   }
 

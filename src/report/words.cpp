@@ -181,16 +181,58 @@ std::string message(const Alarm& alarm) {
   std::string text = std::string(name(alarm.verdict)) + " at " + alarm.place.title + ": " +
                      std::string(alarm.rule->summary) + "; " + what_happens(alarm);
   if (!alarm.reason.empty()) text += "; unknown because " + alarm.reason;
+  if (!alarm.failure.what.empty()) text += "; " + failure_text(alarm.failure);
   if (!alarm.made_by.empty()) text += "; made by " + alarm.made_by;
   std::string fix(fix_of(alarm));
   for (const std::string& line : alarm.contract) fix += " " + line;
   return printable(text + "." + (fix.empty() ? "" : " Fix: " + fix + "."));
 }
 
-std::string coverage_line(const Report& report) {
+namespace {
+
+std::string joined(const std::vector<std::string>& parts, std::string_view between, std::size_t most) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(parts.size(), most); ++i)
+    text += (i == 0 ? "" : std::string(between)) + parts[i];
+  return parts.size() > most ? text + std::string(between) + "..." : text;
+}
+
+// "60 of 60 nodes (BeamSearch)"; "" when everything was.
+std::string not_checked_text(const Report& report) {
+  const NotChecked& left = report.not_checked;
+  if (left.nodes == 0 && report.complete) return "";
+  const std::string why = joined(left.why, ", ", 3);
+  if (left.nodes == 0) return why.empty() ? "stopped at a limit" : why;
+  return with_commas(left.nodes) + " of " + counted(report.counts.nodes, "node") +
+         (why.empty() ? "" : " (" + why + ")");
+}
+
+std::string assuming_text(const Report& report) {
+  const std::size_t count = report.guesses.size();
+  if (count == 0) return "";
+  constexpr std::size_t kFew = 2;
+  if (count > kFew) return ", assuming " + with_commas(count) + " guessed ranges";
+  return ", assuming " + joined(report.guesses, " and ", kFew) + " (guessed)";
+}
+
+std::string verdict_text(const Report& report, std::size_t findings) {
   const Counts& counts = report.counts;
-  std::string text = with_commas(counts.modelled) + " of " + counted(counts.nodes, "node") + " modelled; " +
-                     counted(counts.sites, "site") + ": " + with_commas(counts.proved) + " proved";
+  const std::string left = not_checked_text(report);
+  std::string text = left.empty() ? "" : "NOT CHECKED: " + left;
+  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
+  if (findings > 0) add(counted(findings, "finding"));
+  else if (left.empty() && counts.proved == counts.sites) {
+    add("all proved" + std::string(counts.left_out > 0 ? " of the selected rules" : "") + assuming_text(report));
+  } else {
+    add((counts.accepted > 0 ? "nothing new" : "no other findings") + assuming_text(report));
+  }
+  return text;
+}
+
+std::string sites_text(const Counts& counts) {
+  std::string text = counted(counts.sites, "site");
+  if (counts.sites == 0) return text;
+  text += ": " + with_commas(counts.proved) + " proved";
   const auto add = [&](std::size_t number, std::string_view what) {
     if (number > 0) text += ", " + with_commas(number) + " " + std::string(what);
   };
@@ -198,8 +240,56 @@ std::string coverage_line(const Report& report) {
   add(counts.possible, "possible");
   add(counts.unknown, "unknown");
   if (counts.accepted > 0) text += " (" + with_commas(counts.accepted) + " accepted)";
-  if (!report.complete) text += "; stopped at a limit";
   return text;
+}
+
+}  // namespace
+
+Outcome outcome_of(const Report& report) {
+  if (!report.error.empty()) return Outcome::not_read;
+  Outcome worst = report.counts.accepted > 0 ? Outcome::accepted : Outcome::clean;
+  if (!report.unverified.empty()) worst = Outcome::unknown;
+  if (!not_checked_text(report).empty()) worst = Outcome::not_checked;
+  for (const Alarm& alarm : report.alarms) {
+    if (!alarm.counts()) continue;
+    worst = std::min(worst, alarm.verdict == Verdict::confirmed  ? Outcome::confirmed
+                            : alarm.verdict == Verdict::possible ? Outcome::possible
+                                                                 : Outcome::unknown);
+  }
+  return worst;
+}
+
+std::string_view name(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::not_read: return "FAILED";
+    case Outcome::confirmed: return "confirmed";
+    case Outcome::possible: return "possible";
+    case Outcome::not_checked: return "NOT CHECKED";
+    case Outcome::unknown: return "unknown";
+    case Outcome::accepted: return "accepted";
+    case Outcome::clean: return "clean";
+  }
+  return "?";
+}
+
+std::string summary_line(const Report& report) {
+  std::string text = verdict_text(report, group(report).size());
+  const Counts& counts = report.counts;
+  if (report.not_checked.nodes == 0) {
+    text += "; " + with_commas(counts.modelled) + " of " + counted(counts.nodes, "node") + " modelled";
+  }
+  text += "; " + sites_text(counts);
+  if (!report.may_leave.empty()) text += "; " + report.may_leave;
+  if (!report.covered.empty()) text += "; " + joined(report.covered, ", ", report.covered.size());
+  return printable(text);
+}
+
+std::string failure_text(const SeenFailure& failure) {
+  if (failure.what.empty()) return "";
+  std::string inputs;
+  for (const FailingInput& input : failure.inputs)
+    inputs += (inputs.empty() ? "" : ", ") + input.name + " = " + input.text;
+  return "seen when run: " + failure.what + (inputs.empty() ? "" : " for " + inputs);
 }
 
 std::string source_text(const Place& place) {

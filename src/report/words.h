@@ -34,8 +34,15 @@ std::string explained(const Alarm& alarm);
 std::string_view fix_of(const Alarm& alarm);
 // All of it in one line, for formats with one message per finding.
 std::string message(const Alarm& alarm);
-// "412 of 430 nodes modelled; 96 sites: 90 proved, 4 possible, 2 unknown"
-std::string coverage_line(const Report& report);
+// How a model came out, worst first.
+enum class Outcome : std::uint8_t { not_read, confirmed, possible, not_checked, unknown, accepted, clean };
+Outcome outcome_of(const Report& report);
+std::string_view name(Outcome outcome);
+// All that is claimed of a model, in one line: "all proved, assuming x in [-50, 50] (guessed); 5 of 5 nodes modelled;
+// 5 sites: 5 proved; forward pass, weights as in the file". What was not checked comes first.
+std::string summary_line(const Report& report);
+// "seen when run: element [2] of 'y' is -Inf for x = [-1, 0]"; "" when it was not.
+std::string failure_text(const SeenFailure& failure);
 // "torch/model.py:12"
 std::string source_text(const Place& place);
 

@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <charconv>
 
+#include "base/suggest.h"
 #include "types/infer.h"
 
 namespace finity {
@@ -53,6 +55,23 @@ void add_binding(Bindings& bindings, std::string_view text) {
   } else {
     malformed(text);
   }
+}
+
+Bindings matching_bindings(const Graph& graph, const Bindings& bindings,
+                           std::vector<std::pair<std::string, std::string>>& unmatched) {
+  std::vector<std::string> names;
+  for (const ValueId id : graph.main().inputs) names.push_back(graph.value(id).name);
+  const std::vector<std::string> symbols(graph.symbols().begin(), graph.symbols().end());
+  Bindings result;
+  for (const auto& [name, dims] : bindings.inputs) {
+    if (std::ranges::find(names, name) != names.end()) result.inputs.emplace(name, dims);
+    else unmatched.emplace_back(name, "the model has no input named '" + name + "'" + did_you_mean(name, names));
+  }
+  for (const auto& [name, size] : bindings.symbols) {
+    if (graph.find_symbol(name).valid()) result.symbols.emplace(name, size);
+    else unmatched.emplace_back(name, "the model has no dimension named '" + name + "'" + did_you_mean(name, symbols));
+  }
+  return result;
 }
 
 }  // namespace finity

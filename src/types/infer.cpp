@@ -78,14 +78,12 @@ ValueId input_named(const Graph& graph, std::string_view name) {
 }
 
 void Inference::bind_symbols(const Bindings& bindings) {
-  for (const auto& [name, size] : bindings.symbols) {
-    const SymbolId symbol = graph_.find_symbol(name);
-    if (!symbol.valid()) throw Error("the model has no dimension named '" + name + "'");
-    symbol_sizes_[symbol.at()] = size;
-  }
+  std::vector<std::pair<std::string, std::string>> unmatched;
+  matching_bindings(graph_, bindings, unmatched);
+  if (!unmatched.empty()) throw Error(unmatched.front().second);
+  for (const auto& [name, size] : bindings.symbols) symbol_sizes_[graph_.find_symbol(name).at()] = size;
   for (const auto& [name, dims] : bindings.inputs) {
     const ValueId id = input_named(graph_, name);
-    if (!id.valid()) throw Error("the model has no input named '" + name + "'");
     const Type& declared = graph_.value(id).type;
     if (!declared.ranked) continue;
     if (declared.shape.size() != dims.size()) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -22,6 +23,11 @@ struct Bindings {
 
 // "x:1,3,224,224", "x:[1,3,224,224]", "x:1x3x224x224", "x:" (a scalar); "batch=4" binds a symbol.
 void add_binding(Bindings& bindings, std::string_view text);
+
+// The bindings that speak of an input or dimension of the graph. What the others say goes to `unmatched`: the name and
+// a sentence with a suggestion.
+Bindings matching_bindings(const Graph& graph, const Bindings& bindings,
+                           std::vector<std::pair<std::string, std::string>>& unmatched);
 
 struct Types {
   std::vector<Type> of;                      // by ValueId

@@ -108,14 +108,16 @@ TEST(Guesses, FromDtypeAndName) {
       {"x", "float32[2]", "[-50, 50]", "float32"},
       {"x", "float16[2]", "[-50, 50]", "float16"},
       {"x", "float64[...]", "[-50, 50]", "float64"},
-      {"x", "bool[2]", "[0, 1]", "bool"},
-      {"x", "uint8[2]", "[0, 255]", "uint8"},
-      {"x", "int8[2]", "[-128, 127]", "int8"},
-      {"x", "int64[2]", "[0, 1000]", "int64"},
+      {"x", "int64[2]", "[-2147483648, 2147483647]", "int64"},
+      {"sr", "int64[]", "[0, 2147483647]", "int64"},
+      {"sample_rate", "float32[]", "[0, 1e+06]", "float32, a size or rate by its name"},
+      {"event_timestamp", "int64[2]", "[0, 9e+15]", "int64, a point in time by its name"},
       {"attention_mask", "int64[2]", "[0, 1]", "int64, a mask by its name"},
       {"attentionMask", "float32[2]", "[0, 1]", "float32, a mask by its name"},
       {"seq_len", "int32[2]", "[1, 1e+06]", "int32, a count by its name"},
-      {"timesteps", "float32[2]", "[1, 1e+06]", "float32, a count by its name"},
+      {"past_len", "int64[2]", "[0, 1e+06]", "int64, a count by its name"},
+      {"length_penalty", "float32[2]", "[-50, 50]", "float32"},
+      {"timesteps", "float32[2]", "[0, 1e+09]", "float32, a step by its name"},
       {"keep_prob", "float32[]", "[0, 1]", "float32, a probability by its name"},
       {"pixel_values", "float32[1, 3, 4, 4]", "[-255, 255]", "float32, an image by its name or shape"},
       {"x", "float32[N, 3, 4, 4]", "[-255, 255]", "float32, an image by its name or shape"},
@@ -128,6 +130,38 @@ TEST(Guesses, FromDtypeAndName) {
     ASSERT_FALSE(test.premises.assumptions.empty());
     EXPECT_EQ(test.premises.assumptions[0], std::string(row.name) + ": assumed " + row.range + " (" + row.why +
                                                 "; nothing declared, use --range " + row.name + ":[lo,hi])");
+  }
+}
+
+// A guess must leave room for the ordinary values of such inputs.
+TEST(Guesses, OrdinaryValuesAreInside) {
+  struct Row {
+    const char* name;
+    const char* type;
+    double value;
+  };
+  const Row rows[] = {
+      {"sr", "int64[]", 48000},          {"sr", "float32[]", 16000},           {"tokens", "int64[N]", 250000},
+      {"input_ids", "int32[N]", 128000}, {"labels", "int64[N]", -100},         {"offset", "int64[]", -1},
+      {"orig_size", "int64[2]", 4096},   {"image_size", "float32[2]", 3840},   {"seq_lens", "int32[N]", 32768},
+      {"cache_length", "int64[]", 0},    {"timestep", "int64[]", 0},           {"timestep", "float32[]", 999},
+      {"time_stamp", "int64[]", 1.7e9},  {"timestamp", "int64[]", 1.7e12},     {"seed", "int64[]", 2e9},
+      {"waveform", "float32[N]", 32767}, {"boxes", "float32[N, 4]", 1920},     {"position_ids", "int64[N]", 131072},
+      {"temperature", "float32[]", 0.7}, {"length_penalty", "float32[]", 0.6},
+  };
+  for (const Row& row : rows) {
+    const Checked test = premises_of(one_input(row.name, row.type));
+    EXPECT_TRUE(test.premise(row.name).hull().contains(row.value)) << row.name << " " << row.type;
+  }
+}
+
+// Where no value is left out there is nothing to tell.
+TEST(Guesses, WholeTypesAreNoGuess) {
+  for (const char* type : {"bool[2]", "uint8[2]", "int8[2]", "int16[2]", "int32[2]", "uint32[2]"}) {
+    const Checked test = premises_of(one_input("x", type));
+    EXPECT_TRUE(test.premises.assumptions.empty()) << type;
+    ASSERT_EQ(test.premises.guesses.size(), 1U);
+    EXPECT_TRUE(test.premises.guesses[0].complete) << type;
   }
 }
 
@@ -151,9 +185,9 @@ TEST(Guesses, IndicesFollowTheTable) {
   const Checked test = premises_of(parse_graph(text, "test"));
   EXPECT_EQ(to_string(test.premise("where").hull()), "[-10, 9]");
   EXPECT_EQ(to_string(test.premise("input_ids").hull()), "[0, 3]") << "the smaller of two tables";
-  EXPECT_EQ(to_string(test.premise("free").hull()), "[0, 1000]");
-  EXPECT_EQ(test.premises.assumptions[0],
-            "where: assumed [-10, 9] (int64, indexes an axis of size 10; nothing declared, use --range where:[lo,hi])");
+  ASSERT_EQ(test.premises.guesses.size(), 3U);
+  EXPECT_TRUE(test.premises.guesses[0].complete) << "the table takes nothing else";
+  EXPECT_FALSE(test.premises.guesses[1].complete) << "ids may count from the end";
 }
 
 TEST(Declared, RangesInTheDtype) {
@@ -211,9 +245,9 @@ TEST(Declared, NamesBeatPatternsAndLaterBeatsEarlier) {
       premises_of(parse_graph(text, "test"), ranges({"b:[2,3]", "*:[-1,1]", "*:[-9,9]", "nobody:[0,1]", "z*:[0,1]"}));
   EXPECT_EQ(to_string(test.premise("a").hull()), "[-9, 9]");
   EXPECT_EQ(to_string(test.premise("b").hull()), "[2, 3]");
-  ASSERT_EQ(test.premises.notes.size(), 2U);
-  EXPECT_EQ(test.premises.notes[0].text, "the model has no input or weight named 'nobody'");
-  EXPECT_EQ(test.premises.notes[1].text, "the model has no input or weight matching 'z*'");
+  ASSERT_EQ(test.premises.unmatched.size(), 2U);
+  EXPECT_EQ(test.premises.unmatched[0].text, "the model has no input or weight named 'nobody'");
+  EXPECT_EQ(test.premises.unmatched[1].text, "the model has no input or weight matching 'z*'");
 }
 
 constexpr const char* kWeights = R"(opset 17
@@ -336,7 +370,7 @@ columns = { 0 = [0, 10], -1 = [5, 6] }
 }
 
 TEST_F(ContractFile, MistakesNameTheLine) {
-  EXPECT_EQ(error("wights = 'any'\n"), ":1: unknown key 'wights' (known: weights, inputs, relations)");
+  EXPECT_EQ(error("wights = 'any'\n"), ":1: unknown key 'wights' (did you mean 'weights'?)");
   EXPECT_EQ(error("weights = 'some'\n"), ":1: weights can be trained, initial or any, not 'some'");
   EXPECT_EQ(error("\n[inputs.x]\nrnage = [0, 1]\n").substr(0, 24), ":3: unknown key 'rnage' ");
   EXPECT_EQ(error("[inputs.x]\nrange = [1, 0]\n"), ":2: the lower end is greater than the upper one");
@@ -404,11 +438,16 @@ TEST(Orders, TightenRangesAndGiveFacts) {
   EXPECT_EQ(to_string(test.premise("b").hull()), "[0, 5]");
   EXPECT_NE(find_fact(test.premise("b").facts, Fact::Kind::at_least, test.value("a")), nullptr);
   EXPECT_NE(find_fact(test.premise("a").facts, Fact::Kind::at_most, test.value("b")), nullptr);
-  for (const char* bad : {"b >= z", "b >= b", "b[0] >= a", "c[2] >= c[0]", "c[1] >= c[1]", "c[x] >= c[0]"}) {
+  for (const char* bad : {"b >= b", "b[0] >= a", "c[2] >= c[0]", "c[1] >= c[1]", "c[x] >= c[0]"}) {
     Contract wrong;
     add_order(wrong, bad, "here");
     EXPECT_NE(failure([&] { premises_of(parse_graph(text, "test"), wrong); }).find("here: "), std::string::npos) << bad;
   }
+  Contract absent;
+  add_order(absent, "b >= z", "here");
+  const Checked without = premises_of(parse_graph(text, "test"), absent);
+  ASSERT_EQ(without.premises.unmatched.size(), 1U);
+  EXPECT_EQ(without.premises.unmatched[0].name, "z");
   Contract impossible = ranges({"a:[5,10]", "b:[0,1]"});
   add_order(impossible, "b >= a", "here");
   EXPECT_EQ(failure([&] { premises_of(parse_graph(text, "test"), impossible); }),

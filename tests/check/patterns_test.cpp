@@ -194,6 +194,22 @@ TEST(PatternTable, HasEveryModel) {
   }
 }
 
+// The page tells which options its verdicts hold with.
+TEST(PatternsPage, NamesTheOptions) {
+  const std::string page = read_text_file(FINITY_EXAMPLES "/../docs/patterns.md");
+  for (const Model& model : expected_models()) {
+    const std::string name = "`" + model.file.substr(0, model.file.rfind('_')) + "`";
+    std::istringstream lines(page);
+    std::string found;
+    for (std::string line; std::getline(lines, line);) {
+      if (line.find(name) != std::string::npos) found = line;
+    }
+    std::erase(found, '\'');
+    const std::string options = model.rows.front().options == "-" ? "none" : model.rows.front().options;
+    EXPECT_NE(found.find(options), std::string::npos) << model.file << ": " << found;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, Patterns, testing::ValuesIn(expected_models()),
                          [](const auto& info) { return fs::path(info.param.file).stem().string(); });
 

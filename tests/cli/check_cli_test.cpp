@@ -35,8 +35,8 @@ TEST(Check, ExitCodesFollowFailOnWhateverTheFormat) {
     EXPECT_EQ(check(kBuggy), 1) << format;
     EXPECT_EQ(check(kBuggy + " --fail-on confirmed"), 0) << format;
     EXPECT_EQ(check(kRepaired), 0) << format;
-    EXPECT_EQ(check(kUnmodelled), 0) << format;
-    EXPECT_EQ(check(kUnmodelled + " --fail-on unknown"), 1) << format;
+    EXPECT_EQ(check(kUnmodelled), 1) << format;
+    EXPECT_EQ(check(kUnmodelled + " --fail-on possible"), 0) << format;
     EXPECT_EQ(check(kBuggy + " missing.onnx"), 2) << format;
     EXPECT_EQ(check(kBuggy + " --ignore FN1"), 0) << format;
     EXPECT_EQ(check(kBuggy + " --select FN2"), 0) << format;
@@ -101,7 +101,8 @@ TEST(Check, ManyModelsComeInOrder) {
   const Finished one = run_in(folder.path(), "check -j 1 " + models + kRange + "--json-output one.json");
   const Finished many = run_in(folder.path(), "check -j 4 " + models + kRange + "--json-output many.json");
   EXPECT_EQ(one.exit_code, 2);
-  EXPECT_EQ(one.output, many.output);
+  const auto before_times = [](const std::string& text) { return text.substr(0, text.find("\nresult ")); };
+  EXPECT_EQ(before_times(one.output), before_times(many.output));
   const Json json = read_json(folder.file("many.json"));
   ASSERT_EQ(json.at("models").size(), 4U);
   EXPECT_EQ(json.at("models")[0].at("model"), kBuggy);
@@ -260,7 +261,7 @@ TEST(Check, BaselinesAcceptWhatIsKnown) {
   // The finding is gone: the entry is told.
   const Finished gone = run_in(folder.path(), "check " + kBuggy + " --range 'x:[1,2]' --baseline known.json");
   EXPECT_EQ(gone.exit_code, 0);
-  EXPECT_TRUE(contains(gone.output, "no longer found: FN102 at 'log' of log_of_relu.txt")) << gone.output;
+  EXPECT_TRUE(contains(gone.output, "no longer found: FN102 at 'log' of ")) << gone.output;
   // Nothing is written when a model cannot be checked.
   EXPECT_EQ(run_in(folder.path(), "baseline missing.onnx -o other.json").exit_code, 2);
   EXPECT_FALSE(std::filesystem::exists(folder.file("other.json")));
@@ -279,7 +280,7 @@ TEST(Check, LimitsEndWithAnUnknownFinding) {
   const Finished stopped = run_in(folder.path(), command + "--memory-limit 0.0001");
   EXPECT_EQ(stopped.exit_code, 1) << stopped.output;
   EXPECT_TRUE(contains(stopped.output, "unknown FN903 stopped-at-a-limit")) << stopped.output;
-  EXPECT_TRUE(contains(stopped.output, "stopped at a limit\n")) << stopped.output;
+  EXPECT_TRUE(contains(stopped.output, "(stopped at a limit)")) << stopped.output;
   const Finished refused = run_in(folder.path(), command + "--time-limit -1");
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_TRUE(contains(refused.output, "--time-limit: '-1' is not a number of at least 0")) << refused.output;

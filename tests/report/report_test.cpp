@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
 #include "base/atomic_file.h"
 #include "report/sample.h"
@@ -19,10 +20,79 @@ void expect_golden(const std::string& file, const std::string& actual) {
   else EXPECT_EQ(actual, read_text_file(path)) << path;
 }
 
+// What people read. SARIF and JSON have tests of what their fields mean.
 TEST(Report, FormatsMatchTheirGoldens) {
   for (const ReportFormat& format : report_formats()) {
+    if (format.name == "json" || format.name == "sarif") continue;
     expect_golden("sample." + std::string(format.name), format.write(sample::result()));
   }
+}
+
+TEST(Report, JsonHoldsAllThatTheTextSays) {
+  const nlohmann::json json = nlohmann::json::parse(json_report(sample::result()));
+  EXPECT_EQ(json.at("schema"), "finity-check/1");
+  EXPECT_EQ(json.at("finity"), "1.2.3");
+  EXPECT_EQ(json.at("exit_code"), 2);
+  EXPECT_EQ(json.at("fail_on"), "unknown");
+  ASSERT_EQ(json.at("models").size(), 2U);
+  const Report report = sample::result().reports.front();
+  const nlohmann::json& model = json.at("models")[0];
+  EXPECT_EQ(model.at("summary"), summary_line(report));
+  EXPECT_EQ(model.at("assumptions").size(), report.assumptions.size());
+  EXPECT_EQ(model.at("keep_nodes").at("nodes").size(), 2U);
+  ASSERT_EQ(model.at("findings").size(), report.alarms.size());
+  for (std::size_t i = 0; i < report.alarms.size(); ++i) {
+    const nlohmann::json& finding = model.at("findings")[i];
+    EXPECT_EQ(finding.at("rule"), report.alarms[i].rule->code);
+    EXPECT_EQ(finding.at("verdict"), name(report.alarms[i].verdict));
+    EXPECT_EQ(finding.at("fingerprint"), report.alarms[i].fingerprint);
+    EXPECT_EQ(finding.at("path").size(), report.alarms[i].path.size());
+  }
+  EXPECT_TRUE(json.at("models")[1].contains("error"));
+}
+
+Report plain(std::size_t nodes, std::size_t modelled) {
+  Report report;
+  report.model = "m.onnx";
+  report.counts = {.nodes = nodes, .modelled = modelled, .sites = 3, .proved = 3};
+  report.not_checked.nodes = nodes - modelled;
+  return report;
+}
+
+TEST(Summary, AllProvedOnlyWhenEverythingWasChecked) {
+  EXPECT_TRUE(summary_line(plain(5, 5)).starts_with("all proved; 5 of 5 nodes modelled; 3 sites: 3 proved"));
+  Report part = plain(60, 0);
+  part.not_checked.why = {"BeamSearch"};
+  EXPECT_TRUE(summary_line(part).starts_with("NOT CHECKED: 60 of 60 nodes (BeamSearch); ")) << summary_line(part);
+  EXPECT_EQ(summary_line(part).find("all proved"), std::string::npos);
+  EXPECT_EQ(outcome_of(part), Outcome::not_checked);
+  Report stopped = plain(5, 5);
+  stopped.complete = false;
+  EXPECT_TRUE(summary_line(stopped).starts_with("NOT CHECKED: ")) << summary_line(stopped);
+  Report accepted = plain(5, 5);
+  accepted.counts.accepted = accepted.counts.possible = 1;
+  accepted.counts.proved = 2;
+  EXPECT_TRUE(summary_line(accepted).starts_with("nothing new; ")) << summary_line(accepted);
+}
+
+TEST(Summary, GuessesAndWhatIsCoveredAreInTheLine) {
+  Report report = plain(5, 5);
+  report.guesses = {"x in [-50, 50]"};
+  report.covered = {"forward pass", "weights as in the file"};
+  EXPECT_EQ(summary_line(report),
+            "all proved, assuming x in [-50, 50] (guessed); 5 of 5 nodes modelled; 3 sites: 3 proved; forward pass, "
+            "weights as in the file");
+  report.guesses.resize(4, "y in [0, 1]");
+  EXPECT_TRUE(summary_line(report).starts_with("all proved, assuming 4 guessed ranges; ")) << summary_line(report);
+}
+
+TEST(Report, WhatWasNotVerifiedIsNotGreen) {
+  CheckResult result;
+  result.reports.push_back(plain(5, 5));
+  EXPECT_EQ(exit_code(result), 0);
+  result.reports[0].unverified = "no run came to its end";
+  EXPECT_EQ(exit_code(result), 1);
+  EXPECT_EQ(outcome_of(result.reports[0]), Outcome::unknown);
 }
 
 TEST(Report, ColoursAreOnlyColours) {

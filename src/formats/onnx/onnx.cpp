@@ -16,7 +16,7 @@ void report(const OnnxSource& source, const ModelInfo& info, const onnx::Losses&
     notes.push_back({source.name, "IR version " + std::to_string(info.ir_version) + " is newer than any known one (" +
                                       std::to_string(onnx::kNewestIr) + ")"});
   }
-  if (losses.any()) notes.push_back({source.name, "not kept when the model is written again: " + losses.text()});
+  if (losses.any()) notes.push_back({source.name, std::string(kNotKept) + losses.text()});
 }
 
 Graph read_model(const OnnxSource& source, std::vector<Note>& notes) {

@@ -17,6 +17,9 @@
 
 namespace finity {
 
+// Starts a note that matters only to those who write the model again.
+inline constexpr std::string_view kNotKept = "not kept when the model is written again: ";
+
 // Throws Error "path: place: reason" when the file is not a model that can be read.
 Graph read_onnx(const std::string& path, std::vector<Note>& notes);
 

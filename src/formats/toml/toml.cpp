@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/mapped_file.h"
+#include "base/suggest.h"
 
 namespace {
 
@@ -137,11 +138,13 @@ std::vector<std::string> TomlValue::as_texts() const {
 }
 
 void TomlValue::only(std::initializer_list<std::string_view> known) const {
+  const std::vector<std::string> names(known.begin(), known.end());
   std::string list;
-  for (const std::string_view name : known) list += (list.empty() ? "" : ", ") + std::string(name);
+  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
   for (const TomlEntry& entry : entries) {
     if (std::ranges::find(known, entry.name) != known.end()) continue;
-    throw entry.value.error("unknown key '" + entry.name + "' (known: " + list + ")");
+    const std::string meant = did_you_mean(entry.name, names);
+    throw entry.value.error("unknown key '" + entry.name + "'" + (meant.empty() ? " (known: " + list + ")" : meant));
   }
 }
 
