@@ -34,8 +34,8 @@ std::vector<std::string> names_of(const Graph& graph, const NodeSet& nodes) {
 BlockList block_list_of(const ModelAnalysis& model, const CheckPlan& plan) {
   const KeepOptions options = {.check = plan.check.analysis,
                                .time_limit = plan.check.analysis.time_limit > 0 ? plan.check.analysis.time_limit : 10};
-  const KeepResult found = find_kept_nodes(model.original, model.original_types, model.bindings, plan.contract,
-                                           plan.check.target, options);
+  const KeepResult found =
+      find_kept_nodes(model.original, model.original_types, model.bindings, plan.contract, plan.check.target, options);
   BlockList list = {
       .present = true, .proved = found.proved, .excused = found.excused, .nodes = names_of(model.original, found.keep)};
   list.note = found.proved ? std::to_string(found.runs) + " analyses" : found.why;
