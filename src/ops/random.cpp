@@ -199,8 +199,10 @@ void range_uniform(RangeCall& call) {
 void range_bernoulli(RangeCall& call) {
   range_unary(call, [](const Range& p, DType) {
     if (p.is_empty()) return Range{};
-    const bool sometimes = p.may_be_positive();
-    const bool always = !p.nan && p.least() >= 1;
+    // What is no probability may mean either.
+    const bool odd = p.nan || p.least() < 0 || p.greatest() > 1;
+    const bool sometimes = odd || p.may_be_positive();
+    const bool always = !odd && p.least() >= 1;
     return Range{.lo = always ? 1.0 : 0.0, .hi = sometimes ? 1.0 : 0.0, .integer = true};
   });
 }

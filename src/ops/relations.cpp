@@ -78,7 +78,9 @@ bool is_share(const AbsTensor& share, const AbsTensor& x) {
   const Range part = share.hull();
   const Range whole = x.hull();
   const bool one_sign = whole.lo > 0 || whole.hi < 0;
-  return is_float(x.dtype) && part.is_finite() && !part.is_point() && part.lo >= 0 && part.hi <= 1 &&
+  // Computed gates pass 1 by a unit, and then what is left of 1 is below zero by as much.
+  const double beyond = is_float(x.dtype) ? 8 * unit_roundoff(x.dtype) : 0;
+  return is_float(x.dtype) && part.is_finite() && !part.is_point() && part.lo >= -beyond && part.hi <= 1 + beyond &&
          whole.is_finite() && one_sign;
 }
 
@@ -97,9 +99,11 @@ Form share_form(const Form& share, const Range& part, const Range& x, DType dtyp
   const double factor = shortened(x.lo > 0 ? x.lo : x.hi, dtype);
   const double tiny = min_subnormal(dtype);
   const double far = x.lo > 0 ? x.hi : x.lo;
-  const double rest = part.hi * (std::abs(far - factor) + 4 * unit_roundoff(dtype) * std::abs(far)) * (1 + 1e-15);
+  const double spread = (std::abs(far - factor) + 4 * unit_roundoff(dtype) * std::abs(far)) * (1 + 1e-15);
+  const double rest = part.hi * spread, below = std::max(-part.lo, 0.0) * spread;
   if (!share.valid || factor == 0 || !std::isfinite(rest)) return {};
-  const Range beyond = x.lo > 0 ? Range{.lo = -tiny, .hi = rest + tiny} : Range{.lo = -rest - tiny, .hi = tiny};
+  const Range beyond =
+      x.lo > 0 ? Range{.lo = -tiny - below, .hi = rest + tiny} : Range{.lo = -rest - tiny, .hi = tiny + below};
   return add(scale(share, factor), symbol_form(symbols.fresh(beyond)));
 }
 

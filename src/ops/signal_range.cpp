@@ -134,7 +134,8 @@ void range_window(RangeCall& call, double least) {
   const DType dtype = call.out_dtype(0);
   const Range size = call.hull(0);
   const bool single = call.integer("periodic") == 0 && size.contains(1);
-  Range result = is_float(dtype) ? from_bounds(dtype, least, 1, 1) : Range{.lo = 0, .hi = 1, .integer = true};
+  Range result =
+      is_float(dtype) ? from_bounds(dtype, least, 1, 1 + call.ulps()) : Range{.lo = 0, .hi = 1, .integer = true};
   if (least == 0) result.lo = 0;  // 1 - cos(x) is never less
   if (single) result = is_float(dtype) ? join(result, {.nan = true}) : any_finite(dtype);
   call.out(0, result);
