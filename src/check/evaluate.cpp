@@ -154,6 +154,7 @@ void Analyzer::apply_rule(NodeId id, const Node& node, Operands operands) {
   shorten(node, call);
   recentre(node, call);
   if (options_.ranges.runtime != Runtime::exact) join_wider(node, call, hooks);
+  call.add_besides();
   for (Site& site : call.sites()) {
     const ValueId value =
         site.operand >= 0 ? node.inputs[static_cast<std::size_t>(site.operand)] : node.outputs.front();

@@ -52,7 +52,7 @@ Hazards modulo_hazards() { return kModulo; }
 
 namespace {
 
-using MergeFirst = void (*)(const RangeCall& call, std::size_t product, double constant, AbsTensor& result);
+using MergeFirst = void (*)(RangeCall& call, std::size_t product, double constant, AbsTensor& result);
 
 // What an optimiser makes of a constant operand and a product as the other one.
 void merge_constants(RangeCall& call, MergeFirst merge) {

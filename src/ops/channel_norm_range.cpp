@@ -34,6 +34,8 @@ class GivenMoments {
     for (const DType format : formats_) result = join(result, in_format(format, x, at));
     return result;
   }
+  // NaN and infinities that only x * factor + term makes.
+  const Range& folded() const { return folded_; }
   // Of scale / deviation, over all channels seen.
   double largest_factor() const { return largest_factor_; }
   void report(RangeCall& call) const {
@@ -63,6 +65,12 @@ class GivenMoments {
     return root;
   }
 
+  void note_folded(const Range& plain, const Range& term, const Range& folded) {
+    const bool only_folded = plain.is_finite() || term.pinf || term.ninf;
+    if (only_folded && !folded.is_finite())
+      folded_ = join(folded_, {.nan = folded.nan, .pinf = folded.pinf, .ninf = folded.ninf});
+  }
+
   Range in_format(DType format, const Range& x, const Channel& at) {
     bool reported = false;
     const Range root = deviation(format, at.variance, reported);
@@ -72,10 +80,7 @@ class GivenMoments {
     if (call_.may(Way::factor_and_term)) {
       const Range factor = divide(format, at.scale, root);
       const Range term = subtract(format, at.bias, multiply(format, at.mean, factor));
-      const Range folded = add(format, multiply(format, x, factor), term);
-      result.nan |= folded.nan;
-      result.pinf |= folded.pinf;
-      result.ninf |= folded.ninf;
+      if (!reported) note_folded(result, term, add(format, multiply(format, x, factor), term));
     }
     if (root.has_finite() && root.lo > 0) {
       // Other orders of the same operations, as x * factor + term, differ in the last digits of each.
@@ -97,6 +102,7 @@ class GivenMoments {
   double epsilon_;
   DType dtype_;
   double largest_factor_ = 0;
+  Range folded_ = {};
   Range seen_ = {};
   bool negative_ = false, zero_ = false, surely_negative_ = true, surely_zero_ = true;
 };
@@ -155,6 +161,7 @@ void range_given_moments(RangeCall& call) {
                          ? map_channels(x, 1, x.dtype, call.max_cells(), at)
                          : map_cells(x, x.dtype, [&](const Range& cell) { return at(cell, 0); });
   multiply_weights_first(call, 0, norm.largest_factor(), result);
+  call.besides(0, norm.folded());
   call.out(0, std::move(result));
   norm.report(call);
 }

@@ -104,6 +104,7 @@ void range_as(RangeCall& call, const OtherOp& other, const Attrs* attrs) {
   for (const Site& site : inner.sites()) call.site(site.rule, site.operand, site.seen, site.possible, site.certain);
   call.outs() = std::move(inner.outs());
   call.given() = std::move(inner.given());
+  call.all_besides() = std::move(inner.all_besides());
 }
 
 namespace {
@@ -155,6 +156,7 @@ AbsTensor range_other(RangeCall& call, const OtherOp& other, Attrs attrs, const 
   RangeCall inner(call.graph(), node, std::move(operands), {&result}, call.settings(), call.symbols(), nullptr);
   node.op->range(inner);
   for (const Site& site : inner.sites()) call.site(site.rule, -1, site.seen, site.possible, site.certain);
+  inner.add_besides();
   return inner.given()[0] ? std::move(inner.outs()[0]) : uniform(result, top(result.dtype));
 }
 

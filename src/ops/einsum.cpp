@@ -381,7 +381,7 @@ void range_einsum(RangeCall& call) {
                                           {&call.in(1), right ? &*right : nullptr, {}}, contraction_of(call, equation));
       AbsTensor result = rounded(call, call.out_type(0), product.sums);
       if (call.may(Way::sums_first) && presum_overflows(call, equation)) {
-        for (Range& cell : result.cells) cell.nan = cell.pinf = cell.ninf = true;
+        call.besides(0, {.nan = true, .pinf = true, .ninf = true});
       }
       return call.out(0, std::move(result));
     }

@@ -13,6 +13,8 @@ namespace finity {
 
 namespace {
 
+constexpr Range kOverflown = {.nan = true, .pinf = true, .ninf = true};
+
 // An operand without the constant factors it was multiplied by.
 struct Unscaled {
   Range values = {};
@@ -86,7 +88,7 @@ void widen(Range& cell, DType dtype, double slack) {
 
 }  // namespace
 
-void apply_factors_last(const RangeCall& call, double terms, AbsTensor& result) {
+void apply_factors_last(RangeCall& call, double terms, AbsTensor& result) {
   if (!is_float(result.dtype) || !call.may(Way::scales_last)) return;
   const Unscaled a = unscaled(call, 0), b = unscaled(call, 1);
   if (a.steps + b.steps == 0 || !a.values.has_finite() || !b.values.has_finite()) return;
@@ -99,10 +101,9 @@ void apply_factors_last(const RangeCall& call, double terms, AbsTensor& result) 
   for (Range& cell : result.cells) {
     widen(cell, result.dtype, lost + (8 + a.steps + b.steps) * unit_roundoff(carrier) * cell.magnitude());
     if (!is_ordinary(carrier, factor)) cell = join(cell, point(0));
-    if (!(std::abs(factor) <= max_finite(carrier))) cell.nan = true;
-    if (!total.pinf && !total.ninf && !total.nan) continue;
-    cell.pinf = cell.ninf = cell.nan = true;
   }
+  if (!(std::abs(factor) <= max_finite(carrier))) call.besides(0, {.nan = true});
+  if (total.pinf || total.ninf || total.nan) call.besides(0, kOverflown);
 }
 
 namespace {
@@ -124,14 +125,14 @@ const AbsTensor* weight_of(const RangeCall& call, const Node& node, std::size_t 
 
 }  // namespace
 
-void add_to_bias_first(const RangeCall& call, std::size_t product, double term, AbsTensor& result) {
+void add_to_bias_first(RangeCall& call, std::size_t product, double term, AbsTensor& result) {
   const Node* node = merging_node(call, product, result);
   const AbsTensor* bias = node != nullptr ? weight_of(call, *node, 2) : nullptr;
   if (bias == nullptr || bias->hull().magnitude() + term <= max_finite(result.dtype)) return;
-  for (Range& cell : result.cells) cell.pinf = cell.ninf = cell.nan = true;
+  call.besides(0, kOverflown);
 }
 
-void multiply_weights_first(const RangeCall& call, std::size_t product, double factor, AbsTensor& result) {
+void multiply_weights_first(RangeCall& call, std::size_t product, double factor, AbsTensor& result) {
   const Node* node = merging_node(call, product, result);
   const AbsTensor* range = node != nullptr ? weight_of(call, *node, 1) : nullptr;
   const AbsTensor* x = node != nullptr ? call.range_of(node->inputs[0]) : nullptr;
@@ -139,10 +140,8 @@ void multiply_weights_first(const RangeCall& call, std::size_t product, double f
   const DType format = result.dtype;
   const bool overflows = !(range->hull().magnitude() * factor <= max_finite(format));
   const double lost = x->hull().magnitude() * range->most_count(~std::uint32_t{0}) * min_subnormal(format);
-  for (Range& cell : result.cells) {
-    widen(cell, format, lost);
-    if (overflows) cell.pinf = cell.ninf = cell.nan = true;
-  }
+  for (Range& cell : result.cells) widen(cell, format, lost);
+  if (overflows) call.besides(0, kOverflown);
 }
 
 }  // namespace finity

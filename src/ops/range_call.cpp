@@ -59,6 +59,19 @@ void RangeCall::out(std::size_t i, AbsTensor result) {
   given_[i] = true;
 }
 
+void RangeCall::besides(std::size_t i, const Range& flags) {
+  if (!has_output(i)) return;
+  besides_.resize(node().outputs.size());
+  besides_[i] = join(besides_[i], flags);
+}
+
+void RangeCall::add_besides() {
+  for (std::size_t i = 0; i < besides_.size(); ++i) {
+    if (!given_[i] || besides_[i].is_empty()) continue;
+    for (Range& cell : out_[i].cells) cell = join(cell, besides_[i]);
+  }
+}
+
 void RangeCall::same(std::size_t i, std::size_t j) {
   out(i, in(j));
   if (!has_output(i)) return;

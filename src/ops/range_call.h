@@ -82,6 +82,9 @@ class RangeCall : public Call {
   void top(std::size_t i) {
     if (has_output(i)) out(i, ::finity::top(out_dtype(i)));
   }
+  // What elements of output i may also be when it is computed in another way (Way): NaN and infinities that no bound on
+  // the definition's result excludes. The engine adds it at the end.
+  void besides(std::size_t i, const Range& flags);
   // Output i has the elements of input j at the same indices: range, forms, facts and identity go on.
   void same(std::size_t i, std::size_t j);
 
@@ -123,6 +126,8 @@ class RangeCall : public Call {
   std::vector<AbsTensor>& outs() { return out_; }
   std::vector<bool>& given() { return given_; }
   std::vector<Site>& sites() { return sites_; }
+  void add_besides();
+  std::vector<Range>& all_besides() { return besides_; }
 
  private:
   std::vector<Operand> in_;
@@ -133,6 +138,7 @@ class RangeCall : public Call {
   Hooks hooks_;
   std::vector<AbsTensor> out_;
   std::vector<bool> given_;
+  std::vector<Range> besides_;  // by output; empty: nothing
   std::vector<Site> sites_;
   std::vector<std::shared_ptr<const Tensor>> loaded_;
 };

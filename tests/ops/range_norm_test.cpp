@@ -27,7 +27,8 @@ TrialInput random_rows(DType dtype, const Dims& dims, Rng& rng) {
   return ranged(uniform(dtype, dims, range));
 }
 
-void expect_inside(const std::function<TrialNode(Rng&)>& make, std::uint64_t seed, int trials = 800) {
+// Of so many trials one at least must promise something.
+void expect_inside(const std::function<TrialNode(Rng&)>& make, std::uint64_t seed, int trials = 800, int of = 8) {
   Rng rng(seed);
   TrialCounts counts;
   for (int i = 0; i < trials; ++i) {
@@ -35,7 +36,7 @@ void expect_inside(const std::function<TrialNode(Rng&)>& make, std::uint64_t see
     ASSERT_EQ(try_node(Trial(node, random_settings(rng)), rng, 10, counts), "") << "trial " << i;
   }
   EXPECT_GT(counts.runs, trials * 5);
-  EXPECT_GT(counts.unexcused, trials / 8);
+  EXPECT_GT(counts.unexcused, trials / of);
 }
 
 TEST(NormTrials, LayerNormalization) {
@@ -150,7 +151,7 @@ TEST(NormTrials, MeanVarianceNormalization) {
         node.inputs = {random_rows(dtype, dims, rng)};
         return node;
       },
-      7);
+      7, 800, 16);
 }
 
 TEST(NormTrials, LpNormalization) {
