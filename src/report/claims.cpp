@@ -19,6 +19,15 @@ std::string weights_text(WeightMode mode) {
   return "";
 }
 
+std::string runtime_text(Runtime runtime) {
+  switch (runtime) {
+    case Runtime::measured: return "for " + std::string(kOnnxRuntime);
+    case Runtime::any: return "for any runtime";
+    case Runtime::exact: return "for exact kernels";
+  }
+  return "";
+}
+
 std::string listed(const std::vector<std::string>& names) {
   constexpr std::size_t kMost = 3;
   std::string text;
@@ -114,6 +123,7 @@ void add_claims(Report& report, const CheckedGraph& model, const Contract& contr
   const bool converted = options.target != DType::undefined;
   report.covered.push_back("forward pass" + (converted ? " as " + std::string(name(options.target)) : ""));
   report.covered.push_back(weights_text(contract.weights));
+  report.covered.push_back(runtime_text(options.analysis.ranges.runtime));
   for (const GuessedInput& guess : model.premises.guesses) {
     if (guess.complete) continue;
     report.guesses.push_back(model.graph.value(guess.value).name + " in " +
