@@ -46,7 +46,9 @@ std::size_t distance(const std::string& name, const std::string& candidate) {
   constexpr std::size_t kFar = 1'000'000;
   if (name.empty() || name.size() > kLongest || candidate.size() > kLongest) return kFar;
   const std::size_t count = edits(name, candidate);
-  if (count <= std::max<std::size_t>(1, std::max(name.size(), candidate.size()) / 3)) return 2 * count;
+  // Something of the name must be left.
+  const bool near = count <= std::max<std::size_t>(1, std::max(name.size(), candidate.size()) / 3);
+  if (near && count < name.size()) return 2 * count;
   // An abbreviation: begins alike, and all its letters are there.
   const bool abbreviates = name.size() > 1 && name.front() == candidate.front() && letters_in_order(name, candidate);
   const bool part = name.size() > 2 && candidate.find(name) != std::string::npos;
