@@ -39,7 +39,10 @@ Analysis Analyzer::run() {
   store_inputs();
   run_nodes(graph_.main());
   count_missing_weights();
-  for (auto& [id, range] : joined_) result_.ranges[id.at()] = std::move(range);
+  for (auto& [id, range] : joined_) {
+    result_.ranges[id.at()] = std::move(range);
+    result_.reached[id.at()] = true;  // also in bodies of which nothing is known
+  }
   trace_paths();
   return std::move(result_);
 }

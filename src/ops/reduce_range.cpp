@@ -21,12 +21,6 @@
 
 namespace finity {
 
-Range in_all_carriers(const RangeCall& call, DType dtype, const std::function<Range(DType carrier)>& f) {
-  Range result;
-  for (const DType carrier : call.accumulators(dtype)) result = join(result, f(carrier));
-  return result;
-}
-
 bool Reduced::aligned() const {
   // Without the reduced axes the others must be the last ones.
   return keep || std::ranges::is_sorted(axes, std::greater<>());

@@ -21,7 +21,9 @@ namespace {
 
 // Where ours deliberately differs; each with its reason.
 const std::map<std::string, std::string>& exceptions() {
-  static const std::map<std::string, std::string> kExceptions = {};
+  static const std::map<std::string, std::string> kExceptions = {
+      {"node/test_loop11",
+       "libonnx believes the sizes that a loop body declares, which need not be those of every iteration"}};
   return kExceptions;
 }
 

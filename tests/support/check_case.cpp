@@ -430,12 +430,6 @@ void name_tests(std::vector<CheckCase>& cases) {
   }
 }
 
-bool has_bad(const Datum& datum) {
-  const Tensor* tensor = datum.tensor();
-  if (tensor == nullptr || !is_float(tensor->dtype())) return false;
-  return std::ranges::any_of(elements<double>(*tensor), [](double x) { return !std::isfinite(x); });
-}
-
 }  // namespace
 
 std::vector<CheckCase> read_check_cases(const std::string& path) {
@@ -464,22 +458,6 @@ Tensor filled(DType dtype, const Dims& dims, const std::string& number) {
   const auto target = result.mutable_bytes();
   for (std::size_t i = 0; i < target.size(); ++i) target[i] = one.bytes()[i % width];
   return result;
-}
-
-std::string why_no_failure(const Graph& graph, const Inputs& inputs, const std::string& name) {
-  std::string why = "no node computes " + name;
-  RunOptions options;
-  options.trace = [&](const Node& node, std::span<const Datum> results) {
-    const auto is_named = [&](ValueId id) { return id.valid() && graph.value(id).name == name; };
-    if (why.empty() || std::ranges::none_of(node.outputs, is_named)) return;
-    why = std::ranges::any_of(results, has_bad) ? "" : name + " is finite";
-  };
-  try {
-    run_reference(graph, inputs, options);
-  } catch (const Error& error) {
-    why = error.what();
-  }
-  return why;
 }
 
 Range parse_range(std::string_view text) {
