@@ -15,7 +15,7 @@
 #include "formats/text/text.h"
 #include "support/around.h"
 #include "support/range_probe.h"
-#include "support/recorded.h"
+#include "support/shown_ranges.h"
 #include "support/support.h"
 #include "tensor/convert.h"
 

@@ -9,7 +9,7 @@
 #include "check/verify.h"
 #include "formats/text/text.h"
 #include "support/graph_generator.h"
-#include "support/recorded.h"
+#include "support/shown_ranges.h"
 
 namespace finity {
 namespace {
