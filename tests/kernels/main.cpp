@@ -1,6 +1,6 @@
 // kernels [--version V | --library FILE] [--op NAME] [--file STEM] [--seed N] [--mixes N] [--calls N]
 //         [--graphs N] [--step N] [--update] [--examples]
-// Runs every op of the table in ONNX Runtime and compares what it computes with what the analysis claims. The reviewed
+// Runs every op of the table in ONNX Runtime and compares what it computes with what the analysis claims. The
 // table says what is known; a difference from it fails. docs/testing.md.
 #include <algorithm>
 #include <cstdio>
