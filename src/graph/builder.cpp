@@ -9,6 +9,14 @@ namespace finity {
 
 GraphBuilder::GraphBuilder() : interned_(std::make_shared<Interned>()) { graph_.interned_ = interned_; }
 
+GraphBuilder::GraphBuilder(const Graph& graph) : graph_(graph), interned_(std::make_shared<Interned>()) {
+  interned_->earlier = graph.interned_;
+  graph_.interned_ = interned_;
+  for (std::size_t i = 0; i < graph.symbols().size(); ++i) {
+    symbols_.emplace(graph.symbols()[i], SymbolId{static_cast<std::int32_t>(i)});
+  }
+}
+
 void GraphBuilder::reserve(std::size_t nodes, std::size_t values) {
   graph_.nodes_.reserve(nodes);
   graph_.values_.reserve(values);

@@ -17,6 +17,9 @@ namespace finity {
 class GraphBuilder {
  public:
   GraphBuilder();
+  // Goes on from a graph that was built before: all ids stay what they are. Nodes may be changed through node() and
+  // added; what nobody produces any more must not be used.
+  explicit GraphBuilder(const Graph& graph);
 
   ModelInfo& info() { return graph_.info_; }
   void reserve(std::size_t nodes, std::size_t values);
@@ -53,6 +56,7 @@ class GraphBuilder {
   Graph graph_;
   struct Interned {
     std::unordered_set<std::string> texts;
+    std::shared_ptr<const void> earlier;  // texts of the graph this one goes on from
   };
   std::shared_ptr<Interned> interned_;
   std::unordered_map<std::string, SymbolId> symbols_;

@@ -58,6 +58,7 @@ struct Node {
   Attrs attrs = {};
   BodyId body = {};
   Location where = {};
+  NodeId gradient_of = {};  // the forward node whose derivative this one helps to compute; invalid for forward nodes
 };
 
 struct Body {

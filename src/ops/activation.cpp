@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "ops/activation_rules.h"
+#include "ops/build_call.h"
 #include "ops/elementwise.h"
 #include "ops/extremes.h"
 #include "ops/families.h"
@@ -246,6 +247,62 @@ void range_prelu(RangeCall& call) {
   range_binary(call, [](const Range& x, const Range& slope, DType dtype) { return leaky_relu_of(dtype, x, slope); });
 }
 
+// ---- gradients -------------------------------------------------------------
+
+void selu_gradient(BuildCall& call) {
+  const double alpha = selu_alpha(call), gamma = selu_gamma(call);
+  const ValueId positive = call.add("Greater", {call.in(0), call.scalar(0)});
+  const ValueId below = call.sum(call.out(0), call.scalar(alpha * gamma));
+  call.give(0, call.product(call.grad(0), call.add("Where", {positive, call.scalar(gamma), below})));
+}
+
+// Of x * sigmoid(alpha * x): s + alpha x s (1 - s).
+ValueId swish_slope(BuildCall& call, ValueId x) {
+  const ValueId scaled = call.product(call.scalar(call.real("alpha")), x);
+  const ValueId s = call.add("Sigmoid", {scaled});
+  return call.sum(s, call.product(scaled, call.product(s, call.difference(call.scalar(1), s))));
+}
+
+void swish_gradient(BuildCall& call) { call.give(0, call.product(call.grad(0), swish_slope(call, call.in(0)))); }
+
+void swiglu_gradient(BuildCall& call) {
+  const ValueId a = call.in(0), b = call.in(1);
+  call.give(0, call.product(call.grad(0), call.product(b, swish_slope(call, a))));
+  if (!call.wanted(1)) return;
+  const ValueId s = call.add("Sigmoid", {call.product(call.scalar(call.real("alpha")), a)});
+  call.give(1, call.product(call.grad(0), call.product(a, s)));
+}
+
+// Of x tanh(softplus(x)): t + x (1 - t^2) sigmoid(x).
+void mish_gradient(BuildCall& call) {
+  const ValueId x = call.in(0);
+  const ValueId t = call.add("Tanh", {call.add("Softplus", {x})});
+  const ValueId bend = call.difference(call.scalar(1), call.product(t, t));
+  const ValueId slope = call.sum(t, call.product(x, call.product(bend, call.add("Sigmoid", {x}))));
+  call.give(0, call.product(call.grad(0), slope));
+}
+
+// Distribution plus x times density; with tanh, the derivative of the approximation itself.
+void gelu_gradient(BuildCall& call) {
+  const ValueId x = call.in(0), half = call.scalar(0.5), one = call.scalar(1);
+  const ValueId square = call.product(x, x);
+  ValueId slope;
+  if (call.text("approximate") == "tanh") {
+    const double root = std::sqrt(2.0 / std::numbers::pi);
+    const ValueId cubed = call.sum(one, call.product(call.scalar(0.044715), square));
+    const ValueId t = call.add("Tanh", {call.product(call.scalar(root), call.product(x, cubed))});
+    const ValueId inner = call.sum(call.scalar(root), call.product(call.scalar(3 * 0.044715 * root), square));
+    const ValueId bend = call.product(call.difference(one, call.product(t, t)), call.product(x, inner));
+    slope = call.product(half, call.sum(call.sum(one, t), bend));
+  } else {
+    const ValueId share = call.add("Erf", {call.product(x, call.scalar(1 / std::numbers::sqrt2))});
+    const ValueId density = call.product(call.scalar(0.5 * std::numbers::inv_sqrtpi * std::numbers::sqrt2),
+                                         call.add("Exp", {call.product(call.scalar(-0.5), square)}));
+    slope = call.sum(call.product(half, call.sum(one, share)), call.product(x, density));
+  }
+  call.give(0, call.product(call.grad(0), slope));
+}
+
 const OpDef kOps[] = {
     {.name = "Relu",
      .summary = "max(0, x)",
@@ -258,6 +315,7 @@ const OpDef kOps[] = {
      .eval = eval_relu,
      .range = range_relu,
      .length = length_not_larger,
+     .vjp = gradients<"X: Where(Greater(X, 0), dY, 0)">,
      .elementwise = true},
     {.name = "LeakyRelu",
      .summary = "x, times alpha below zero",
@@ -269,6 +327,7 @@ const OpDef kOps[] = {
      .eval = eval_leaky_relu,
      .range = range_leaky_relu,
      .length = length_leaky,
+     .vjp = gradients<"X: Where(Greater(X, 0), dY, Mul(alpha, dY))">,
      .elementwise = true},
     {.name = "PRelu",
      .summary = "x, times a learned slope below zero",
@@ -278,7 +337,8 @@ const OpDef kOps[] = {
      .infer = infer_prelu,
      .eval = eval_prelu,
      .range = range_prelu,
-     .length = length_prelu},
+     .length = length_prelu,
+     .vjp = gradients<"X: Where(Greater(X, 0), dY, Mul(slope, dY)); slope: Where(Greater(X, 0), 0, Mul(X, dY))">},
     {.name = "ThresholdedRelu",
      .summary = "x above alpha, else 0",
      .signature = kFloatToFloat,
@@ -288,6 +348,7 @@ const OpDef kOps[] = {
      .eval = eval_thresholded_relu,
      .range = range_thresholded_relu,
      .length = length_not_larger,
+     .vjp = gradients<"X: Where(Greater(X, alpha), dY, 0)">,
      .elementwise = true},
     {.name = "Elu",
      .summary = "x, and alpha * (exp(x) - 1) below zero",
@@ -299,6 +360,7 @@ const OpDef kOps[] = {
      .eval = eval_elu,
      .range = range_elu,
      .length = length_leaky,
+     .vjp = gradients<"X: Where(Greater(X, 0), dY, Mul(dY, Add(Y, alpha)))">,
      .elementwise = true},
     {.name = "Celu",
      .since = 12,
@@ -309,6 +371,7 @@ const OpDef kOps[] = {
      .infer = infer_same_shape,
      .eval = eval_celu,
      .range = range_celu,
+     .vjp = gradients<"X: Where(Greater(X, 0), dY, Mul(dY, Exp(Div(X, alpha))))">,
      .elementwise = true},
     {.name = "Selu",
      .summary = "gamma * x, and gamma * alpha * (exp(x) - 1) up to zero",
@@ -320,6 +383,7 @@ const OpDef kOps[] = {
      .eval = eval_selu,
      .range = range_selu,
      .length = length_selu,
+     .vjp = selu_gradient,
      .elementwise = true},
     {.name = "Sigmoid",
      .summary = "1 / (1 + exp(-x))",
@@ -329,6 +393,7 @@ const OpDef kOps[] = {
      .infer = infer_same_shape,
      .eval = eval_float_unary<sigmoid>,
      .range = range_rising<sigmoid_of>,
+     .vjp = gradients<"X: Mul(dY, Mul(Y, Sub(1, Y)))">,
      .elementwise = true,
      .grants = kSigmoid},
     {.name = "HardSigmoid",
@@ -338,6 +403,7 @@ const OpDef kOps[] = {
      .infer = infer_same_shape,
      .eval = eval_hard_sigmoid,
      .range = range_hard_sigmoid,
+     .vjp = gradients<"X: Where(And(Greater(Y, 0), Less(Y, 1)), Mul(alpha, dY), 0)">,
      .elementwise = true},
     {.name = "HardSwish",
      .since = 14,
@@ -348,6 +414,7 @@ const OpDef kOps[] = {
      .eval = eval_float_unary<hard_swish>,
      .range = range_elementwise<hard_swish_of>,
      .length = length_not_larger,
+     .vjp = gradients<"X: Where(Less(Abs(X), 3), Mul(dY, Add(Div(X, 3), 0.5)), Where(Greater(X, 0), dY, 0))">,
      .elementwise = true},
     {.name = "Swish",
      .since = 24,
@@ -359,6 +426,7 @@ const OpDef kOps[] = {
      .eval = eval_swish,
      .range = range_swish,
      .length = length_not_larger,
+     .vjp = swish_gradient,
      .elementwise = true},
     {.name = "SwiGLU",
      .since = 28,
@@ -369,6 +437,7 @@ const OpDef kOps[] = {
      .infer = infer_swiglu,
      .eval = eval_swiglu,
      .range = range_swiglu,
+     .vjp = swiglu_gradient,
      .elementwise = true},
     {.name = "Softplus",
      .summary = "log(1 + exp(x))",
@@ -378,6 +447,7 @@ const OpDef kOps[] = {
      .infer = infer_same_shape,
      .eval = eval_float_unary<softplus>,
      .range = range_rising<softplus_of>,
+     .vjp = gradients<"X: Mul(dY, Sigmoid(X))">,
      .elementwise = true,
      .grants = kCoarse},
     {.name = "Softsign",
@@ -388,6 +458,7 @@ const OpDef kOps[] = {
      .eval = eval_float_unary<softsign>,
      .range = range_rising<softsign_of>,
      .length = length_not_larger,
+     .vjp = gradients<"X: Div(dY, Mul(Add(1, Abs(X)), Add(1, Abs(X))))">,
      .elementwise = true,
      .grants = kSoftsign},
     {.name = "Mish",
@@ -399,6 +470,7 @@ const OpDef kOps[] = {
      .eval = eval_float_unary<mish>,
      .range = range_elementwise<mish_of>,
      .length = length_not_larger,
+     .vjp = mish_gradient,
      .elementwise = true},
     {.name = "Gelu",
      .since = 20,
@@ -410,6 +482,7 @@ const OpDef kOps[] = {
      .eval = eval_gelu,
      .range = range_gelu,
      .length = length_not_larger,
+     .vjp = gelu_gradient,
      .elementwise = true},
     {.name = "Shrink",
      .since = 9,
@@ -420,6 +493,7 @@ const OpDef kOps[] = {
      .infer = infer_same_shape,
      .eval = eval_shrink,
      .range = range_shrink,
+     .vjp = gradients<"input: Where(Greater(Abs(input), lambd), doutput, 0)">,
      .elementwise = true},
 };
 

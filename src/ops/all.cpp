@@ -19,6 +19,7 @@ namespace {
 constexpr std::span<const OpDef> (*kFamilies[])() = {
     unary_ops,
     special_ops,
+    gradient_ops,
     activation_ops,
     binary_ops,
     compare_ops,

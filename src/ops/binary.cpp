@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "ops/binary_range.h"
+#include "ops/build_call.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/legacy_broadcast.h"
@@ -193,6 +194,52 @@ void infer_arithmetic(InferCall& call) {
   propagate_ints(call, F);
 }
 
+// ---- gradients -------------------------------------------------------------
+
+// Sums over repeated axes follow numpy's rule, which the broadcasting of old operator sets does not.
+void refuse_legacy_axis(const BuildCall& call) {
+  if (call.has_attr("axis")) throw Unsupported("its derivative is not known with the attribute 'axis'");
+}
+
+template <Text kText>
+void broadcast_gradients(BuildCall& call) {
+  refuse_legacy_axis(call);
+  give_gradients(call, kText.view());
+}
+
+// a - n b, where n is the quotient rounded as the op does.
+void modulo_gradient(BuildCall& call) {
+  call.give(0, call.grad(0));
+  if (!call.wanted(1)) return;
+  const ValueId rest = call.difference(call.in(0), call.out(0));
+  call.give(1, call.add("Neg", {call.product(call.grad(0), call.add("Round", {call.quotient(rest, call.in(1))}))}));
+}
+
+// y x^(y-1) and z log(x), 0 where the other factor makes them 0 whatever is undefined.
+void power_gradient(BuildCall& call) {
+  refuse_legacy_axis(call);
+  const DType dtype = call.dtype();
+  const ValueId x = call.in(0), z = call.out(0), gradient = call.grad(0);
+  const Tensor* known = call.known(call.in(1));
+  if (known != nullptr && known->size() == 1 && call.wanted(0)) {
+    const double exponent = element_as_double(*known, 0);
+    if (exponent == 0) return;
+    if (exponent == 1) return call.give(0, gradient);
+    const ValueId rest = exponent == 2 ? x : call.add("Pow", {x, call.scalar(exponent - 1)});
+    return call.give(0, call.product(gradient, call.product(call.scalar(exponent), rest)));
+  }
+  const ValueId y = call.cast(call.in(1), dtype), zero = call.scalar(0);
+  if (call.wanted(0)) {
+    const ValueId slope = call.product(y, call.add("Pow", {x, call.difference(y, call.scalar(1))}));
+    call.give(0, call.add("Where", {call.add("Equal", {y, zero}), zero, call.product(gradient, slope)}));
+  }
+  if (call.wanted(1)) {
+    const ValueId vanishes = call.add("And", {call.add("Equal", {x, zero}), call.add("GreaterOrEqual", {y, zero})});
+    const ValueId slope = call.product(gradient, call.product(z, call.add("Log", {x})));
+    call.give(1, call.cast(call.add("Where", {vanishes, zero, slope}), call.in_type(1).dtype));
+  }
+}
+
 const OpDef kOps[] = {
     {.name = "Add",
      .summary = "a + b",
@@ -204,6 +251,7 @@ const OpDef kOps[] = {
      .eval = eval_arithmetic<Plus>,
      .range = range_add,
      .length = length_sum,
+     .vjp = broadcast_gradients<"A: dC; B: dC">,
      .overflow = "FN203",
      .elementwise = true},
     {.name = "Sub",
@@ -216,6 +264,7 @@ const OpDef kOps[] = {
      .eval = eval_arithmetic<Minus>,
      .range = range_subtract,
      .length = length_sum,
+     .vjp = broadcast_gradients<"A: dC; B: Neg(dC)">,
      .overflow = "FN203",
      .elementwise = true},
     {.name = "Mul",
@@ -228,6 +277,7 @@ const OpDef kOps[] = {
      .eval = eval_arithmetic<Times>,
      .range = range_multiply,
      .length = length_product,
+     .vjp = broadcast_gradients<"A: Mul(dC, B); B: Mul(dC, A)">,
      .overflow = "FN203",
      .invalid = "FN303",
      .elementwise = true,
@@ -242,6 +292,7 @@ const OpDef kOps[] = {
      .eval = eval_arithmetic<Quotient>,
      .range = range_divide,
      .length = length_quotient,
+     .vjp = broadcast_gradients<"A: Div(dC, B); B: Neg(Mul(dC, Div(C, B)))">,
      .hazards = division_hazards(),
      .overflow = "FN208",
      .elementwise = true,
@@ -256,6 +307,7 @@ const OpDef kOps[] = {
      .infer = infer_broadcast,
      .eval = eval_mod,
      .range = range_modulo,
+     .vjp = modulo_gradient,
      .hazards = modulo_hazards(),
      .elementwise = true},
     {.name = "Pow",
@@ -267,6 +319,7 @@ const OpDef kOps[] = {
      .infer = infer_binary,
      .eval = eval_pow,
      .range = range_power,
+     .vjp = power_gradient,
      .overflow = "FN207",
      .elementwise = true},
     {.name = "BitShift",

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "ops/build_call.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/lengths.h"
@@ -115,6 +116,8 @@ void range_bit_cast(RangeCall& call) {
   call.top(0);
 }
 
+void cast_gradient(BuildCall& call) { call.give(0, call.cast(call.grad(0), call.in_type(0).dtype)); }
+
 const OpDef kOps[] = {
     {.name = "Cast",
      .summary = "elements converted to another dtype",
@@ -131,6 +134,7 @@ const OpDef kOps[] = {
      .eval = eval_cast,
      .range = range_cast_op,
      .length = length_cast,
+     .vjp = cast_gradient,
      .overflow = "FN206",
      .elementwise = true},
     {.name = "CastLike",
@@ -144,6 +148,7 @@ const OpDef kOps[] = {
      .infer = infer_cast_like,
      .eval = eval_cast_like,
      .range = range_cast_op,
+     .vjp = cast_gradient,
      .overflow = "FN206"},
     {.name = "BitCast",
      .since = 26,

@@ -1,6 +1,7 @@
 // Comparisons, logic, and choice between operands.
 #include <limits>
 
+#include "ops/build_call.h"
 #include "ops/compare_range.h"
 #include "ops/elementwise.h"
 #include "ops/extremes.h"
@@ -182,6 +183,26 @@ void eval_clip(EvalCall& call) {
   call.out(0, call.version() < 11 ? clipped_by_attributes(call) : clipped_by_inputs(call));
 }
 
+// It flows to the operand between the limits, and to a limit where that is what comes out.
+void clip_gradient(BuildCall& call) {
+  const ValueId x = call.in(0), zero = call.scalar(0);
+  const bool legacy = call.version() < 11;
+  const auto limit = [&](std::size_t operand, std::string_view attr) {
+    if (!legacy) return call.in(operand);
+    return call.has_attr(attr) ? call.scalar(call.real(attr)) : ValueId{};
+  };
+  ValueId flowing = call.grad(0);
+  for (const auto& [operand, attr, beyond] :
+       {std::tuple{std::size_t{2}, "max", "Greater"}, std::tuple{std::size_t{1}, "min", "Less"}}) {
+    const ValueId bound = limit(operand, attr);
+    if (!bound.valid()) continue;
+    const ValueId outside = call.add(beyond, {x, bound});
+    if (!legacy) call.give(operand, call.add("Where", {outside, flowing, zero}));
+    flowing = call.add("Where", {outside, zero, flowing});
+  }
+  call.give(0, flowing);
+}
+
 const OpDef kOps[] = {
     {.name = "Equal",
      .summary = "a == b",
@@ -192,6 +213,7 @@ const OpDef kOps[] = {
      .infer = infer_equal,
      .eval = eval_equal,
      .range = range_equal,
+     .vjp = flat,
      .elementwise = true,
      .relation = Relation::equal},
     {.name = "Greater",
@@ -203,6 +225,7 @@ const OpDef kOps[] = {
      .infer = infer_binary,
      .eval = eval_comparison<Above>,
      .range = range_greater,
+     .vjp = flat,
      .elementwise = true,
      .relation = Relation::greater},
     {.name = "GreaterOrEqual",
@@ -214,6 +237,7 @@ const OpDef kOps[] = {
      .infer = infer_broadcast,
      .eval = eval_comparison<NotBelow>,
      .range = range_greater_or_equal,
+     .vjp = flat,
      .elementwise = true,
      .relation = Relation::greater_equal},
     {.name = "Less",
@@ -225,6 +249,7 @@ const OpDef kOps[] = {
      .infer = infer_binary,
      .eval = eval_comparison<Below>,
      .range = range_less,
+     .vjp = flat,
      .elementwise = true,
      .relation = Relation::less},
     {.name = "LessOrEqual",
@@ -236,6 +261,7 @@ const OpDef kOps[] = {
      .infer = infer_broadcast,
      .eval = eval_comparison<NotAbove>,
      .range = range_less_or_equal,
+     .vjp = flat,
      .elementwise = true,
      .relation = Relation::less_equal},
     {.name = "And",
@@ -247,6 +273,7 @@ const OpDef kOps[] = {
      .infer = infer_binary,
      .eval = eval_comparison<Both>,
      .range = range_and,
+     .vjp = flat,
      .elementwise = true,
      .relation = Relation::logical_and},
     {.name = "Or",
@@ -258,6 +285,7 @@ const OpDef kOps[] = {
      .infer = infer_binary,
      .eval = eval_comparison<Either>,
      .range = range_or,
+     .vjp = flat,
      .elementwise = true,
      .relation = Relation::logical_or},
     {.name = "Xor",
@@ -268,6 +296,7 @@ const OpDef kOps[] = {
      .infer = infer_binary,
      .eval = eval_comparison<ExactlyOne>,
      .range = range_xor,
+     .vjp = flat,
      .elementwise = true},
     {.name = "Where",
      .since = 9,
@@ -279,6 +308,7 @@ const OpDef kOps[] = {
      .eval = eval_where,
      .range = range_where,
      .length = length_where,
+     .vjp = gradients<"X: Where(condition, doutput, 0); Y: Where(condition, 0, doutput)">,
      .elementwise = true},
     {.name = "Clip",
      .summary = "x limited to [min, max]; max wins where min is larger",
@@ -290,6 +320,7 @@ const OpDef kOps[] = {
      .eval = eval_clip,
      .range = range_clip,
      .length = length_clip,
+     .vjp = clip_gradient,
      .elementwise = true},
 };
 

@@ -9,9 +9,12 @@
 #include <string_view>
 #include <vector>
 
+#include "base/ids.h"
 #include "domain/range.h"
 
 namespace finity {
+
+class BuildCall;
 
 // Values x of the operand's dtype with lo <= x <= hi (infinities allowed as ends).
 struct Unsafe {
@@ -24,6 +27,8 @@ struct Hazard {
   std::string_view rule = {};  // code of the rule table, "FN102"
   std::size_t operand = 0;
   UnsafeSet (*unsafe)(DType) = nullptr;  // empty where the dtype has no unsafe value
+  // Writes nodes that compute the quantity the unsafe values are of (build_call.h); null: it is the operand itself.
+  ValueId (*quantity)(BuildCall&) = nullptr;
 };
 using Hazards = std::span<const Hazard>;
 

@@ -12,6 +12,7 @@
 
 namespace finity {
 
+class BuildCall;
 class RangeCall;
 struct Rows;
 struct Length;
@@ -51,6 +52,8 @@ struct OpDef {
   void (*range)(RangeCall&) = nullptr;  // see range_call.h; null: nothing is known of its results
   // How long rows of every float result are at most, see lengths.h; null: what their elements allow.
   Length (*length)(RangeCall&, const Rows&) = nullptr;
+  // Writes the nodes that compute the gradients of the operands, see build_call.h; null: not known. `flat`: none flows.
+  void (*vjp)(BuildCall&) = nullptr;
   Hazards hazards = {};
   std::string_view overflow = {};  // rule when the result may be infinite and no operand is (else FN203)
   std::string_view invalid = {};   // rule when the result may be NaN and no operand is (else FN302)

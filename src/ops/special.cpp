@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "ops/build_call.h"
 #include "ops/elementwise.h"
 #include "ops/fact_rules.h"
 #include "ops/families.h"
@@ -168,6 +169,7 @@ const OpDef kOps[] = {
      .infer = infer_same_shape,
      .eval = eval_float_unary<std::log1p>,
      .range = range_rising<log1p_of>,
+     .vjp = gradients<"X: Div(dY, Add(1, X))">,
      .hazards = kLog1p,
      .elementwise = true},
     {.name = "Expm1",
@@ -178,6 +180,7 @@ const OpDef kOps[] = {
      .infer = infer_same_shape,
      .eval = eval_float_unary<std::expm1>,
      .range = range_rising<expm1_of>,
+     .vjp = gradients<"X: Mul(dY, Exp(X))">,
      .overflow = "FN201",
      .elementwise = true},
     {.name = "Rsqrt",
@@ -188,6 +191,7 @@ const OpDef kOps[] = {
      .infer = infer_same_shape,
      .eval = eval_float_unary<inverse_root>,
      .range = range_elementwise<rsqrt_of>,
+     .vjp = gradients<"X: Mul(dY, Mul(-0.5, Div(Y, X)))">,
      .hazards = kRsqrt,
      .elementwise = true},
     {.name = "Lgamma",
@@ -198,6 +202,7 @@ const OpDef kOps[] = {
      .infer = infer_same_shape,
      .eval = eval_float_unary<log_gamma>,
      .range = range_with_poles<log_gamma_of>,
+     .vjp = gradients<"X: Mul(dY, finity:Digamma(X))">,
      .overflow = "FN209",
      .elementwise = true},
     {.name = "Digamma",

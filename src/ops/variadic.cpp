@@ -1,4 +1,5 @@
 // Elementwise ops of any number of broadcast operands.
+#include "ops/build_call.h"
 #include "ops/elementwise.h"
 #include "ops/extremes.h"
 #include "ops/families.h"
@@ -59,6 +60,24 @@ void infer_extreme(InferCall& call) {
   propagate_ints(call, F);
 }
 
+// It flows to the first operand that is the result.
+void extreme_gradient(BuildCall& call) {
+  const ValueId zero = call.scalar(0);
+  ValueId flowing = call.grad(0);
+  for (std::size_t i = 0; i < call.input_count(); ++i) {
+    const ValueId chosen = call.add("Equal", {call.in(i), call.out(0)});
+    call.give(i, call.add("Where", {chosen, flowing, zero}));
+    if (i + 1 < call.input_count()) flowing = call.add("Where", {chosen, zero, flowing});
+  }
+}
+
+template <bool kMean>
+void total_gradient(BuildCall& call) {
+  const auto count = static_cast<double>(call.input_count());
+  const ValueId share = kMean ? call.quotient(call.grad(0), call.scalar(count)) : call.grad(0);
+  for (std::size_t i = 0; i < call.input_count(); ++i) call.give(i, share);
+}
+
 const OpDef kOps[] = {
     {.name = "Max",
      .summary = "largest of the operands, elementwise",
@@ -71,6 +90,7 @@ const OpDef kOps[] = {
      .eval = eval_extreme<Larger>,
      .range = range_max,
      .length = length_extreme,
+     .vjp = extreme_gradient,
      .elementwise = true},
     {.name = "Min",
      .summary = "smallest of the operands, elementwise",
@@ -83,6 +103,7 @@ const OpDef kOps[] = {
      .eval = eval_extreme<Smaller>,
      .range = range_min,
      .length = length_extreme,
+     .vjp = extreme_gradient,
      .elementwise = true},
     {.name = "Sum",
      .summary = "sum of the operands, elementwise",
@@ -94,6 +115,7 @@ const OpDef kOps[] = {
      .eval = eval_total<false>,
      .range = range_sum,
      .length = length_sum,
+     .vjp = total_gradient<false>,
      .overflow = "FN203",
      .elementwise = true},
     {.name = "Mean",
@@ -105,6 +127,7 @@ const OpDef kOps[] = {
      .eval = eval_total<true>,
      .range = range_mean,
      .length = length_mean,
+     .vjp = total_gradient<true>,
      .overflow = "FN203",
      .elementwise = true},
 };

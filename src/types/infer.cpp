@@ -33,11 +33,19 @@ Type without_shape(Type type) {
   return type;
 }
 
+}  // namespace
+
 class Inference {
  public:
   Inference(const Graph& graph, const Bindings& bindings, const ElementBounds& elements);
+  // Goes on from what was inferred before.
+  Inference(const Graph& graph, Types types);
 
   Types run();
+  void grow();
+  void seed(std::size_t value);
+  void infer_named(const Node& node);
+  Types& types() { return types_; }
 
  private:
   void bind_symbols(const Bindings& bindings);
@@ -74,12 +82,30 @@ Inference::Inference(const Graph& graph, const Bindings& bindings, const Element
   for (const auto& [id, bounds] : elements) shape_values_[id.at()] = bounds;
 }
 
+Inference::Inference(const Graph& graph, Types types) : graph_(graph), types_(std::move(types)) {
+  grow();
+  for (const auto& [name, size] : types_.bindings.symbols) symbol_sizes_[graph_.find_symbol(name).at()] = size;
+}
+
+// Room for what was added to the graph.
+void Inference::grow() {
+  types_.of.resize(graph_.values().size());
+  types_.known.resize(graph_.values().size());
+  shape_values_.resize(graph_.values().size());
+  contradicted_.resize(graph_.values().size(), false);
+  symbol_sizes_.resize(graph_.symbols().size(), -1);
+}
+
+namespace {
+
 ValueId input_named(const Graph& graph, std::string_view name) {
   for (const ValueId id : graph.main().inputs) {
     if (graph.value(id).name == name) return id;
   }
   return {};
 }
+
+}  // namespace
 
 void Inference::bind_symbols(const Bindings& bindings) {
   std::vector<std::pair<std::string, std::string>> unmatched;
@@ -128,16 +154,18 @@ Type Inference::declared_type(ValueId id) const {
   return bound(contradicted_[id.at()] ? without_shape(type) : type);
 }
 
-void Inference::seed_values(const Bindings& bindings) {
-  for (std::size_t i = 0; i < graph_.values().size(); ++i) {
-    const Value& value = graph_.values()[i];
-    if (value.constant) {
-      types_.of[i] = Type::tensor_of(value.constant->dtype(), value.constant->dims());
-      if (small(types_.of[i]) && value.constant->missing().empty()) types_.known[i] = value.constant->load();
-    } else if (!value.producer.valid()) {
-      types_.of[i] = bound(value.type);
-    }
+void Inference::seed(std::size_t i) {
+  const Value& value = graph_.values()[i];
+  if (value.constant) {
+    types_.of[i] = Type::tensor_of(value.constant->dtype(), value.constant->dims());
+    if (small(types_.of[i]) && value.constant->missing().empty()) types_.known[i] = value.constant->load();
+  } else if (!value.producer.valid()) {
+    types_.of[i] = bound(value.type);
   }
+}
+
+void Inference::seed_values(const Bindings& bindings) {
+  for (std::size_t i = 0; i < graph_.values().size(); ++i) seed(i);
   // What is fed to a model has elements; what it computes from it need not.
   for (const ValueId id : graph_.main().inputs) types_.of[id.at()] = not_empty(types_.of[id.at()]);
   // An initializer that is also an input is only a default: its elements may change, and a binding its shape.
@@ -166,14 +194,15 @@ Types Inference::run() {
 }
 
 void Inference::infer_nodes(const Body& body) {
-  for (const NodeId id : body.nodes) {
-    const Node& node = graph_.node(id);
-    try {
-      with_memory_errors([&] { infer_node(node); });
-    } catch (Error& error) {
-      error.in(describe(graph_, node));
-      throw;
-    }
+  for (const NodeId id : body.nodes) infer_named(graph_.node(id));
+}
+
+void Inference::infer_named(const Node& node) {
+  try {
+    with_memory_errors([&] { infer_node(node); });
+  } catch (Error& error) {
+    error.in(describe(graph_, node));
+    throw;
   }
 }
 
@@ -301,7 +330,29 @@ void Inference::fold(const Node& node, const OpDef& op) {
   }
 }
 
-}  // namespace
+GrowingTypes::GrowingTypes(const Graph& graph, Types types)
+    : inference_(std::make_unique<Inference>(graph, std::move(types))) {}
+GrowingTypes::~GrowingTypes() = default;
+GrowingTypes::GrowingTypes(GrowingTypes&&) noexcept = default;
+
+void GrowingTypes::add_constant(ValueId id) {
+  inference_->grow();
+  inference_->seed(id.at());
+}
+
+void GrowingTypes::add_node(const Node& node) {
+  inference_->grow();
+  inference_->infer_named(node);
+}
+
+void GrowingTypes::set(ValueId id, Type type) {
+  inference_->grow();
+  inference_->types().of[id.at()] = std::move(type);
+}
+
+const Types& GrowingTypes::types() const { return inference_->types(); }
+
+Types GrowingTypes::take() && { return std::move(inference_->types()); }
 
 Types infer_types(const Graph& graph, const Bindings& bindings, const ElementBounds& elements) {
   return Inference(graph, bindings, elements).run();

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -39,6 +40,26 @@ struct Types {
   std::vector<Note> notes;                   // declared types that contradict, nodes without a rule
 
   const Type& operator[](ValueId id) const { return of[id.at()]; }
+};
+
+// Types of a graph that is still being built: each node's results are typed when it is added.
+class GrowingTypes {
+ public:
+  // `graph` must outlive this; `types` are those of what it holds now.
+  GrowingTypes(const Graph& graph, Types types);
+  ~GrowingTypes();
+  GrowingTypes(GrowingTypes&&) noexcept;
+
+  // Values that were added since. Throws Error naming the node.
+  void add_constant(ValueId id);
+  void add_node(const Node& node);
+  // Declares the type of a value that no node computes.
+  void set(ValueId id, Type type);
+  const Types& types() const;
+  Types take() &&;
+
+ private:
+  std::unique_ptr<class Inference> inference_;
 };
 
 // Throws Error naming the node when the model contradicts an op's rules.

@@ -1,0 +1,95 @@
+#include "ops/build_call.h"
+
+#include <optional>
+
+#include "base/error.h"
+#include "ops/op.h"
+#include "tensor/convert.h"
+
+namespace finity {
+
+BuildCall::BuildCall(const Graph& graph, const Node& node, NodeWriter& writer, std::vector<ValueId> gradients,
+                     std::vector<bool> wanted)
+    : Call(graph, node),
+      writer_(writer),
+      gradients_(std::move(gradients)),
+      wanted_(std::move(wanted)),
+      given_(node.inputs.size()) {}
+
+ValueId BuildCall::grad(std::size_t i) {
+  if (!has_grad(i)) {
+    gradients_.resize(std::max(gradients_.size(), i + 1));
+    gradients_[i] = zeros_like(out(i));
+  }
+  return gradients_[i];
+}
+
+void BuildCall::give(std::size_t i, ValueId gradient) {
+  if (!wanted(i) || !gradient.valid()) return;
+  given_[i] = given_[i].valid() ? sum(given_[i], gradient) : gradient;
+}
+
+std::size_t BuildCall::rank(ValueId id) const {
+  const Type& type = writer_.type(id);
+  if (!type.is_tensor() || !type.ranked) throw Unsupported("a gradient needs the number of axes, which is not known");
+  return type.shape.size();
+}
+
+DType BuildCall::dtype() const {
+  for (const ValueId id : node().outputs) {
+    if (id.valid() && is_float(writer_.type(id).dtype)) return writer_.type(id).dtype;
+  }
+  for (const ValueId id : node().inputs) {
+    if (id.valid() && is_float(writer_.type(id).dtype)) return writer_.type(id).dtype;
+  }
+  throw Unsupported("a gradient needs a float format, which is not known");
+}
+
+ValueId BuildCall::add(std::string_view op, std::vector<ValueId> inputs, Attrs attrs) {
+  return writer_.add(op, std::move(inputs), std::move(attrs), 1).front();
+}
+
+std::vector<ValueId> BuildCall::add_all(std::string_view op, std::vector<ValueId> inputs, std::size_t outputs,
+                                        Attrs attrs) {
+  return writer_.add(op, std::move(inputs), std::move(attrs), outputs);
+}
+
+ValueId BuildCall::scalar(double number, DType dtype) {
+  const double one[] = {number};
+  return writer_.constant(from_elements<double>(dtype, {}, one));
+}
+
+ValueId BuildCall::ints(std::vector<std::int64_t> numbers) {
+  const Dims dims = {static_cast<std::int64_t>(numbers.size())};
+  return writer_.constant(from_elements<std::int64_t>(DType::int64, dims, numbers));
+}
+
+ValueId BuildCall::cast(ValueId value, DType dtype) {
+  if (type(value).dtype == dtype) return value;
+  Attrs attrs;
+  attrs.set("to", static_cast<std::int64_t>(dtype));
+  return add("Cast", {value}, std::move(attrs));
+}
+
+namespace {
+
+ValueId filled_like(BuildCall& call, ValueId value, double number) {
+  const DType dtype = call.type(value).dtype;
+  const double one[] = {number};
+  Attrs attrs;
+  attrs.set("value", make_constant(from_elements<double>(dtype, {1}, one)));
+  if (const std::optional<Dims> dims = call.dims(value)) {
+    if (dims->empty()) return call.scalar(number, dtype);
+    return call.add("ConstantOfShape", {call.ints(*dims)}, std::move(attrs));
+  }
+  return call.add("ConstantOfShape", {call.add("Shape", {value})}, std::move(attrs));
+}
+
+}  // namespace
+
+ValueId BuildCall::zeros_like(ValueId value) { return filled_like(*this, value, 0); }
+ValueId BuildCall::ones_like(ValueId value) { return filled_like(*this, value, 1); }
+
+void flat(BuildCall&) {}
+
+}  // namespace finity
