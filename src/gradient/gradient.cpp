@@ -10,84 +10,80 @@ namespace finity {
 
 namespace {
 
+// From some values of one body back to others of it, or of bodies around it.
 class Backward {
  public:
-  Backward(GraphWriter& writer, ValueId output, std::span<const ValueId> wanted)
-      : writer_(writer), output_(output), wanted_(wanted) {}
+  Backward(GraphWriter& writer, std::span<const ValueId> wanted, std::vector<Note>& stops);
 
-  GradientResult run();
+  void start(ValueId output, ValueId gradient) { add_part(output, gradient); }
+  bool depends(ValueId id) const { return id.valid() && id.at() < dependent_.size() && dependent_[id.at()]; }
+  // Goes through what is in the body now. Nodes inside of a derivative rule's own definition keep the name of the node
+  // that the rule is for.
+  void run(bool names_nodes);
+  ValueId gradient(ValueId id) const { return has_gradient(id) ? gradients_[id.at()] : ValueId{}; }
 
  private:
   const Graph& graph() const { return writer_.graph(); }
-  bool carries_gradient(ValueId id) const { return id.valid() && is_float(writer_.type(id).dtype); }
-  void mark_dependent();
-  bool depends(ValueId id) const { return id.valid() && id.at() < dependent_.size() && dependent_[id.at()]; }
+  const Type& type(ValueId id) const { return writer_.type(id); }
+  bool carries_gradient(ValueId id) const { return type(id).is_tensor() && is_float(type(id).dtype); }
+  // What is not known to be a tensor of something else.
+  bool may_carry_gradient(ValueId id) const {
+    return !type(id).is_tensor() || is_float(type(id).dtype) || type(id).dtype == DType::undefined;
+  }
   bool has_gradient(ValueId id) const {
     return id.valid() && id.at() < gradients_.size() && gradients_[id.at()].valid();
   }
-  void visit(NodeId id);
+  void visit(NodeId id, bool names_node);
+  bool asks_for(const Node& node, NodeId id, std::vector<bool>& wanted);
+  std::vector<ValueId> derive(std::span<const ValueId> outputs, std::span<const ValueId> gradients,
+                              std::span<const ValueId> wanted);
   void stop(NodeId id, std::string reason);
   void collect(const BuildCall& call, const Node& node);
-  ValueId seed();
+  void add_part(ValueId value, ValueId part);
 
   GraphWriter& writer_;
-  ValueId output_;
-  std::span<const ValueId> wanted_;
+  std::vector<Note>& stops_;
+  std::vector<NodeId> forward_;
   std::vector<bool> dependent_;     // by ValueId: computed from something wanted
   std::vector<ValueId> gradients_;  // by ValueId
-  GradientResult result_;
 };
 
-void Backward::mark_dependent() {
+Backward::Backward(GraphWriter& writer, std::span<const ValueId> wanted, std::vector<Note>& stops)
+    : writer_(writer), stops_(stops), forward_(graph().body(writer.current_body()).nodes) {
   dependent_.assign(graph().values().size(), false);
-  for (const ValueId id : wanted_) dependent_[id.at()] = true;
+  for (const ValueId id : wanted) dependent_[id.at()] = true;
   const auto is_marked = [&](ValueId id) { return depends(id); };
-  for (const NodeId id : graph().main().nodes) {
+  for (const NodeId id : forward_) {
     const Node& node = graph().node(id);
     if (std::ranges::none_of(node.inputs, is_marked) && std::ranges::none_of(node.captures, is_marked)) continue;
     for (const ValueId out : node.outputs) {
-      if (carries_gradient(out)) dependent_[out.at()] = true;
+      if (out.valid() && may_carry_gradient(out)) dependent_[out.at()] = true;
     }
   }
 }
 
-ValueId Backward::seed() {
-  const Node nothing;
-  BuildCall call(graph(), nothing, writer_, {}, {});
-  return call.ones_like(output_);
+void Backward::run(bool names_nodes) {
+  for (std::size_t i = forward_.size(); i-- > 0;) visit(forward_[i], names_nodes);
 }
 
-GradientResult Backward::run() {
-  mark_dependent();
-  gradients_.resize(graph().values().size());
-  result_.of.resize(wanted_.size());
-  if (!depends(output_)) return std::move(result_);
-  const std::vector<NodeId> forward = graph().main().nodes;
-  writer_.set_gradient_of(graph().value(output_).producer);
-  gradients_[output_.at()] = seed();
-  for (std::size_t i = forward.size(); i-- > 0;) visit(forward[i]);
-  writer_.set_gradient_of({});
-  for (std::size_t i = 0; i < wanted_.size(); ++i) result_.of[i] = gradients_[wanted_[i].at()];
-  return std::move(result_);
-}
-
-void Backward::visit(NodeId id) {
+void Backward::visit(NodeId id, bool names_node) {
   const Node node = graph().node(id);  // a copy: nodes are added while it is looked at
-  const auto flows = [&](ValueId value) { return has_gradient(value); };
-  if (std::ranges::none_of(node.outputs, flows)) return;
+  if (std::ranges::none_of(node.outputs, [&](ValueId value) { return has_gradient(value); })) return;
   std::vector<bool> wanted;
-  for (const ValueId in : node.inputs) wanted.push_back(depends(in) && carries_gradient(in));
-  const bool captured = std::ranges::any_of(node.captures, [&](ValueId value) { return depends(value); });
-  if (std::ranges::find(wanted, true) == wanted.end() && !captured) return;
+  if (!asks_for(node, id, wanted)) return;
   if (node.op == nullptr) return stop(id, "op is not modelled");
   if (node.op->vjp == nullptr) return stop(id, "its derivative is not known");
   std::vector<ValueId> arriving;
-  for (const ValueId out : node.outputs) arriving.push_back(has_gradient(out) ? gradients_[out.at()] : ValueId{});
-  writer_.set_gradient_of(id);
+  for (const ValueId out : node.outputs) arriving.push_back(gradient(out));
+  if (names_node) writer_.set_gradient_of(id);
+  const BodyId here = writer_.current_body();
   BuildCall call(graph(), node, writer_, std::move(arriving), std::move(wanted));
+  call.set_derive([this](std::span<const ValueId> outputs, std::span<const ValueId> gradients,
+                         std::span<const ValueId> of) { return derive(outputs, gradients, of); });
   try {
     node.op->vjp(call);
   } catch (const Unsupported& reason) {
+    writer_.return_to(here);
     return stop(id, reason.what());
   } catch (Error& error) {
     error.in("gradient of " + describe(graph(), graph().node(id)));
@@ -96,25 +92,68 @@ void Backward::visit(NodeId id) {
   collect(call, node);
 }
 
+// Which operands and captures want a gradient; false when none does, or none can be told.
+bool Backward::asks_for(const Node& node, NodeId id, std::vector<bool>& wanted) {
+  bool lost = false;
+  const auto ask = [&](ValueId value) {
+    const bool asked = depends(value);
+    wanted.push_back(asked && carries_gradient(value));
+    lost |= asked && !wanted.back();
+  };
+  std::ranges::for_each(node.inputs, ask);
+  std::ranges::for_each(node.captures, ask);
+  if (lost) stop(id, "what it takes is a sequence, or of unknown type");
+  return std::ranges::find(wanted, true) != wanted.end();
+}
+
+std::vector<ValueId> Backward::derive(std::span<const ValueId> outputs, std::span<const ValueId> gradients,
+                                      std::span<const ValueId> wanted) {
+  Backward inner(writer_, wanted, stops_);
+  for (std::size_t i = 0; i < outputs.size(); ++i) inner.start(outputs[i], gradients[i]);
+  inner.run(false);
+  std::vector<ValueId> result;
+  for (const ValueId id : wanted) result.push_back(inner.gradient(id));
+  return result;
+}
+
 void Backward::collect(const BuildCall& call, const Node& node) {
   for (std::size_t i = 0; i < call.given().size(); ++i) {
     if (!call.given()[i].valid()) continue;
-    const ValueId operand = node.inputs[i];
-    const ValueId part = writer_.sum_to(call.given()[i], operand);
-    gradients_.resize(std::max(gradients_.size(), operand.at() + 1));
-    ValueId& total = gradients_[operand.at()];
-    total = total.valid() ? writer_.add("Add", {total, part}) : part;
+    const bool captured = i >= node.inputs.size();
+    const ValueId operand = captured ? node.captures[i - node.inputs.size()] : node.inputs[i];
+    add_part(operand, writer_.sum_to(call.given()[i], operand));
   }
 }
 
+void Backward::add_part(ValueId value, ValueId part) {
+  gradients_.resize(std::max(gradients_.size(), value.at() + 1));
+  ValueId& total = gradients_[value.at()];
+  total = total.valid() ? writer_.add("Add", {total, part}) : part;
+}
+
 void Backward::stop(NodeId id, std::string reason) {
-  result_.stops.push_back({describe(graph(), graph().node(id)), std::move(reason)});
+  stops_.push_back({describe(graph(), graph().node(id)), std::move(reason)});
+}
+
+ValueId ones_like(GraphWriter& writer, ValueId value) {
+  const Node nothing;
+  BuildCall call(writer.graph(), nothing, writer, {}, {});
+  return call.ones_like(value);
 }
 
 }  // namespace
 
 GradientResult add_gradient(GraphWriter& writer, ValueId output, std::span<const ValueId> wanted) {
-  return Backward(writer, output, wanted).run();
+  GradientResult result;
+  result.of.resize(wanted.size());
+  Backward backward(writer, wanted, result.stops);
+  if (!backward.depends(output)) return result;
+  writer.set_gradient_of(writer.graph().value(output).producer);
+  backward.start(output, ones_like(writer, output));
+  backward.run(true);
+  writer.set_gradient_of({});
+  for (std::size_t i = 0; i < wanted.size(); ++i) result.of[i] = backward.gradient(wanted[i]);
+  return result;
 }
 
 }  // namespace finity

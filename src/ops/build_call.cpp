@@ -14,7 +14,7 @@ BuildCall::BuildCall(const Graph& graph, const Node& node, NodeWriter& writer, s
       writer_(writer),
       gradients_(std::move(gradients)),
       wanted_(std::move(wanted)),
-      given_(node.inputs.size()) {}
+      given_(node.inputs.size() + node.captures.size()) {}
 
 ValueId BuildCall::grad(std::size_t i) {
   if (!has_grad(i)) {
@@ -69,6 +69,37 @@ ValueId BuildCall::cast(ValueId value, DType dtype) {
   Attrs attrs;
   attrs.set("to", static_cast<std::int64_t>(dtype));
   return add("Cast", {value}, std::move(attrs));
+}
+
+std::vector<ValueId> BuildCall::derive(std::span<const ValueId> outputs, std::span<const ValueId> gradients,
+                                       std::span<const ValueId> wanted) const {
+  if (!derive_) throw Unsupported("the gradient of a definition was asked for outside of a gradient");
+  return derive_(outputs, gradients, wanted);
+}
+
+void BuildCall::give_through(std::span<const ValueId> outputs) {
+  std::vector<ValueId> results, arriving, sources;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i].valid() || !has_grad(i)) continue;
+    results.push_back(outputs[i]);
+    arriving.push_back(gradients_[i]);
+  }
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < wanted_.size(); ++i) {
+    if (!wanted_[i]) continue;
+    places.push_back(i);
+    sources.push_back(i < node().inputs.size() ? node().inputs[i] : node().captures[i - node().inputs.size()]);
+  }
+  // An operand that is given twice has one gradient, not one for each place.
+  std::vector<ValueId> distinct;
+  for (const ValueId source : sources) {
+    if (std::ranges::find(distinct, source) == distinct.end()) distinct.push_back(source);
+  }
+  const std::vector<ValueId> flowing = derive(results, arriving, distinct);
+  for (std::size_t i = 0; i < distinct.size(); ++i) {
+    const auto place = std::ranges::find(sources, distinct[i]) - sources.begin();
+    give(places[static_cast<std::size_t>(place)], flowing[i]);
+  }
 }
 
 namespace {

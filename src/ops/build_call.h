@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -35,10 +36,23 @@ class NodeWriter {
   virtual const Type& type(ValueId id) const = 0;
   // The elements, when they are known and few.
   virtual const Tensor* known(ValueId id) const = 0;
+
+  // The op of `node`, in its version, on other operands; as many results as it has.
+  virtual std::vector<ValueId> repeat(const Node& node, std::vector<ValueId> inputs, Attrs attrs) = 0;
+  // Subgraphs: what is added between begin_body() and end_body() goes into a new one.
+  virtual BodyId begin_body() = 0;
+  virtual ValueId add_body_input(const Type& type) = 0;
+  virtual void end_body(std::vector<ValueId> outputs) = 0;
+  // Writes a copy of what `body` computes from its inputs; returns its outputs.
+  virtual std::vector<ValueId> copy_body(BodyId body, std::span<const ValueId> inputs) = 0;
 };
 
 class BuildCall : public Call {
  public:
+  // Gradients of `wanted`, invalid where none flows, given those of `outputs`: through nodes that were written before.
+  using Derive = std::function<std::vector<ValueId>(
+      std::span<const ValueId> outputs, std::span<const ValueId> gradients, std::span<const ValueId> wanted)>;
+
   // `node` must outlive the call and may not lie in the graph that is being written to. `gradients` are those of the
   // results, invalid where none flows; empty when no gradient is asked for.
   BuildCall(const Graph& graph, const Node& node, NodeWriter& writer, std::vector<ValueId> gradients,
@@ -49,7 +63,7 @@ class BuildCall : public Call {
   // The gradient that arrives at result i; zeros when none does and the result is asked for all the same.
   ValueId grad(std::size_t i);
   bool has_grad(std::size_t i) const { return i < gradients_.size() && gradients_[i].valid(); }
-  // Whether anyone wants the gradient of operand i.
+  // Whether anyone wants the gradient of operand i. Behind the operands come the captures of the node.
   bool wanted(std::size_t i) const { return i < wanted_.size() && wanted_[i]; }
   // States the gradient of operand i. The engine sums it over the axes along which the operand was repeated.
   void give(std::size_t i, ValueId gradient);
@@ -73,6 +87,13 @@ class BuildCall : public Call {
   ValueId cast(ValueId value, DType dtype);
   ValueId zeros_like(ValueId value);
   ValueId ones_like(ValueId value);
+  // Larger things: the same op on other operands, subgraphs, and the gradient of a definition that was written out.
+  NodeWriter& writer() { return writer_; }
+  std::vector<ValueId> derive(std::span<const ValueId> outputs, std::span<const ValueId> gradients,
+                              std::span<const ValueId> wanted) const;
+  // Gives every operand and capture its gradient through `outputs`, which were written as results 0, 1, ... are
+  // defined.
+  void give_through(std::span<const ValueId> outputs);
   // Elementwise ops, for readable formulas.
   ValueId sum(ValueId a, ValueId b) { return add("Add", {a, b}); }
   ValueId difference(ValueId a, ValueId b) { return add("Sub", {a, b}); }
@@ -80,13 +101,15 @@ class BuildCall : public Call {
   ValueId quotient(ValueId a, ValueId b) { return add("Div", {a, b}); }
 
   // For the engine.
+  void set_derive(Derive derive) { derive_ = std::move(derive); }
   const std::vector<ValueId>& given() const { return given_; }
 
  private:
   NodeWriter& writer_;
   std::vector<ValueId> gradients_;
   std::vector<bool> wanted_;
-  std::vector<ValueId> given_;  // by operand
+  std::vector<ValueId> given_;  // by operand, then by capture
+  Derive derive_;
 };
 
 // Nothing flows back: the result is constant almost everywhere, or no gradient is defined.

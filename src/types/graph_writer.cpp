@@ -75,13 +75,28 @@ std::vector<ValueId> GraphWriter::add(std::string_view op, std::vector<ValueId> 
   node.inputs = std::move(inputs);
   while (!node.inputs.empty() && !node.inputs.back().valid()) node.inputs.pop_back();
   node.attrs = std::move(attrs);
-  node.body = Graph::kMain;
+  node.outputs.resize(outputs, ValueId{0});
+  return place(std::move(node));
+}
+
+std::vector<ValueId> GraphWriter::repeat(const Node& node, std::vector<ValueId> inputs, Attrs attrs) {
+  Node again = node;
+  again.inputs = std::move(inputs);
+  again.attrs = std::move(attrs);
+  return place(std::move(again));
+}
+
+// Its outputs are replaced by new values where they are valid.
+std::vector<ValueId> GraphWriter::place(Node node) {
+  node.body = current_body();
   node.gradient_of = gradient_of_;
   if (gradient_of_.valid()) node.where = graph().node(gradient_of_).where;
-  for (std::size_t i = 0; i < outputs; ++i) {
-    node.outputs.push_back(builder_.add_value(Graph::kMain, fresh_name(prefix() + std::string(def.name))));
+  node.name.clear();
+  for (ValueId& out : node.outputs) {
+    if (!out.valid()) continue;
+    out = builder_.add_value(node.body, fresh_name(prefix() + std::string(node.op_type)));
+    if (node.name.empty()) node.name = graph().value(out).name;
   }
-  node.name = graph().value(node.outputs.front()).name;
   const NodeId id = builder_.add_node(std::move(node));
   types_.add_node(graph().node(id));
   return graph().node(id).outputs;
@@ -89,9 +104,92 @@ std::vector<ValueId> GraphWriter::add(std::string_view op, std::vector<ValueId> 
 
 ValueId GraphWriter::constant(Tensor tensor) {
   const ValueId id =
-      builder_.add_constant(Graph::kMain, fresh_name(prefix() + "constant"), make_constant(std::move(tensor)));
+      builder_.add_constant(current_body(), fresh_name(prefix() + "constant"), make_constant(std::move(tensor)));
   types_.add_constant(id);
   return id;
+}
+
+BodyId GraphWriter::begin_body() {
+  open_.push_back(builder_.add_body(fresh_name(prefix() + "body")));
+  return open_.back();
+}
+
+ValueId GraphWriter::add_body_input(const Type& type) {
+  // A copy: the type may be that of a value, and values move when one is added.
+  Type own = type;
+  const ValueId id = builder_.add_input(current_body(), fresh_name(prefix() + "argument"), own);
+  types_.set(id, std::move(own));
+  return id;
+}
+
+void GraphWriter::end_body(std::vector<ValueId> outputs) {
+  builder_.body(current_body()).outputs = std::move(outputs);
+  open_.pop_back();
+}
+
+std::vector<ValueId> GraphWriter::copy_body(BodyId body, std::span<const ValueId> inputs) {
+  Copies copies;
+  const std::vector<ValueId> own = graph().body(body).inputs;
+  if (own.size() != inputs.size()) throw Error("a body is copied with another number of inputs");
+  for (std::size_t i = 0; i < own.size(); ++i) copies[own[i]] = inputs[i];
+  copy_nodes(body, copies);
+  std::vector<ValueId> outputs = graph().body(body).outputs;
+  for (ValueId& out : outputs) out = copied(copies, out);
+  return outputs;
+}
+
+ValueId GraphWriter::copied(const Copies& copies, ValueId id) {
+  const auto found = copies.find(id);
+  return found == copies.end() ? id : found->second;
+}
+
+void GraphWriter::copy_nodes(BodyId body, Copies& copies) {
+  const Body original = graph().body(body);  // a copy: bodies may be added
+  for (const ValueId id : original.constants) {
+    if (copies.contains(id)) continue;  // a default of an input
+    const ConstantPtr constant = graph().value(id).constant;
+    const ValueId copy = builder_.add_constant(current_body(), fresh_name(prefix() + "constant"), constant);
+    types_.add_constant(copy);
+    copies[id] = copy;
+  }
+  for (const NodeId id : original.nodes) {
+    Node node = graph().node(id);
+    const std::vector<ValueId> results = node.outputs;
+    for (ValueId& in : node.inputs) in = copied(copies, in);
+    for (ValueId& captured : node.captures) captured = copied(copies, captured);
+    node.attrs = copy_attrs(node.attrs, copies);
+    const std::vector<ValueId> outputs = place(std::move(node));
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      if (results[i].valid()) copies[results[i]] = outputs[i];
+    }
+  }
+}
+
+Attrs GraphWriter::copy_attrs(const Attrs& attrs, Copies& copies) {
+  Attrs result;
+  for (const auto& [name, attr] : attrs) {
+    if (const auto* body = std::get_if<BodyId>(&attr)) {
+      result.set(name, copy_inner(*body, copies));
+    } else if (const auto* bodies = std::get_if<std::vector<BodyId>>(&attr)) {
+      std::vector<BodyId> list;
+      for (const BodyId inner : *bodies) list.push_back(copy_inner(inner, copies));
+      result.set(name, std::move(list));
+    } else {
+      result.set(name, attr);
+    }
+  }
+  return result;
+}
+
+BodyId GraphWriter::copy_inner(BodyId body, Copies& copies) {
+  const Body original = graph().body(body);
+  const BodyId copy = begin_body();
+  for (const ValueId in : original.inputs) copies[in] = add_body_input(type(in));
+  copy_nodes(body, copies);
+  std::vector<ValueId> outputs = original.outputs;
+  for (ValueId& out : outputs) out = copied(copies, out);
+  end_body(std::move(outputs));
+  return copy;
 }
 
 const Tensor* GraphWriter::known(ValueId id) const {

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -27,12 +28,23 @@ class GraphWriter final : public NodeWriter {
   ValueId constant(Tensor tensor) override;
   const Type& type(ValueId id) const override { return types_.types()[id]; }
   const Tensor* known(ValueId id) const override;
+  std::vector<ValueId> repeat(const Node& node, std::vector<ValueId> inputs, Attrs attrs) override;
+  BodyId begin_body() override;
+  ValueId add_body_input(const Type& type) override;
+  void end_body(std::vector<ValueId> outputs) override;
+  std::vector<ValueId> copy_body(BodyId body, std::span<const ValueId> inputs) override;
 
   ValueId add_input(std::string name, Type type);
   void add_output(ValueId id, std::string name = {});
   void set_outputs(std::vector<ValueId> outputs);
   // Nodes that follow help to compute the derivative of this one, and their values are named after it.
   void set_gradient_of(NodeId node) { gradient_of_ = node; }
+  // The body that nodes are added to: the main one, or the one that was begun last.
+  BodyId current_body() const { return open_.empty() ? Graph::kMain : open_.back(); }
+  // Gives up bodies that were begun since `body` was the current one.
+  void return_to(BodyId body) {
+    while (!open_.empty() && open_.back() != body) open_.pop_back();
+  }
   // `name`, or `name` with a number when something has it already.
   std::string fresh_name(std::string name);
 
@@ -49,11 +61,19 @@ class GraphWriter final : public NodeWriter {
 
  private:
   std::string prefix() const;
+  std::vector<ValueId> place(Node node);
+  // What stands for a value in a copy; one that is not in it stands for itself.
+  using Copies = std::unordered_map<ValueId, ValueId>;
+  static ValueId copied(const Copies& copies, ValueId id);
+  void copy_nodes(BodyId body, Copies& copies);
+  Attrs copy_attrs(const Attrs& attrs, Copies& copies);
+  BodyId copy_inner(BodyId body, Copies& copies);
 
   GraphBuilder builder_;
   GrowingTypes types_;
   std::unordered_set<std::string> names_;
   NodeId gradient_of_ = {};
+  std::vector<BodyId> open_ = {};  // begun and not ended, the innermost last
 };
 
 }  // namespace finity
