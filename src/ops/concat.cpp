@@ -5,9 +5,11 @@
 
 #include "base/error.h"
 #include "domain/symbol_moves.h"
+#include "ops/build_call.h"
 #include "ops/families.h"
 #include "ops/lengths.h"
 #include "ops/move.h"
+#include "ops/move_gradient.h"
 #include "ops/movement_rules.h"
 #include "ops/pieces.h"
 #include "ops/range_rules.h"
@@ -252,6 +254,50 @@ void range_split(RangeCall& call) {
   }
 }
 
+// ---- gradients -------------------------------------------------------------
+
+// Where each part starts and, last, where the whole ends; nullopt when a size is not known.
+std::optional<std::vector<std::int64_t>> part_starts(const BuildCall& call, std::size_t axis) {
+  std::vector<std::int64_t> result = {0};
+  for (std::size_t i = 0; i < call.input_count(); ++i) {
+    const Type& type = call.in_type(i);
+    if (!type.ranked || !type.shape[axis].known()) return std::nullopt;
+    result.push_back(result.back() + type.shape[axis].size);
+  }
+  return result;
+}
+
+void concat_gradient(BuildCall& call) {
+  if (call.input_count() == 1) return call.give(0, call.grad(0));
+  const std::size_t axis = normalize_axis(concat_axis(call), call.rank(call.out(0)));
+  const auto at = static_cast<std::int64_t>(axis);
+  if (const auto starts = part_starts(call, axis)) {
+    for (std::size_t i = 0; i < call.input_count(); ++i) {
+      if (!call.wanted(i)) continue;
+      const ValueId bounds[] = {call.ints({(*starts)[i]}), call.ints({(*starts)[i + 1]})};
+      call.give(i, call.add("Slice", {call.grad(0), bounds[0], bounds[1], call.ints({at})}));
+    }
+    return;
+  }
+  std::vector<ValueId> sizes;
+  for (std::size_t i = 0; i < call.input_count(); ++i) {
+    sizes.push_back(call.add("Shape", {call.in(i)}, with_attr(with_attr("start", at), "end", at + 1)));
+  }
+  const ValueId all = call.add("Concat", std::move(sizes), with_attr("axis", std::int64_t{0}));
+  const std::vector<ValueId> parts =
+      call.add_all("Split", {call.grad(0), all}, call.input_count(), with_attr("axis", at));
+  for (std::size_t i = 0; i < parts.size(); ++i) call.give(i, parts[i]);
+}
+
+void split_gradient(BuildCall& call) {
+  std::vector<ValueId> parts;
+  for (std::size_t i = 0; i < call.output_count(); ++i) {
+    if (!call.has_output(i)) return movement_gradient(call);
+    parts.push_back(call.grad(i));
+  }
+  call.give(0, call.add("Concat", std::move(parts), with_attr("axis", call.integer("axis"))));
+}
+
 const OpDef kOps[] = {
     {.name = "Concat",
      .summary = "tensors one after another along an axis",
@@ -262,7 +308,8 @@ const OpDef kOps[] = {
      .infer = infer_concat,
      .eval = eval_concat,
      .range = range_concat,
-     .length = length_concat},
+     .length = length_concat,
+     .vjp = concat_gradient},
     {.name = "Split",
      .summary = "parts along an axis, of equal or given sizes",
      .signature = "(input: T, split?: int64 | float) -> (outputs...: T) where T: any",
@@ -272,7 +319,8 @@ const OpDef kOps[] = {
      .infer = infer_split,
      .eval = eval_split,
      .range = range_split,
-     .length = length_part},
+     .length = length_part,
+     .vjp = split_gradient},
 };
 
 }  // namespace

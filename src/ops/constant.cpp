@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "ops/build_call.h"
 #include "ops/families.h"
 #include "ops/move.h"
 #include "ops/movement_rules.h"
@@ -167,7 +168,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_constant,
      .eval = eval_constant,
-     .range = range_constant},
+     .range = range_constant,
+     .vjp = flat},
     {.name = "ConstantOfShape",
      .since = 9,
      .summary = "one value in the given shape, float32 zero by default",
@@ -177,7 +179,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_constant_of_shape,
      .eval = eval_constant_of_shape,
-     .range = range_constant_of_shape},
+     .range = range_constant_of_shape,
+     .vjp = flat},
     {.name = "ConstantFill",
      .until = 8,
      .summary = "one value in the given shape, an experimental op of early releases",
@@ -186,7 +189,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_constant_fill,
      .eval = eval_constant_fill,
-     .range = range_constant_fill},
+     .range = range_constant_fill,
+     .vjp = flat},
 };
 
 }  // namespace

@@ -5,8 +5,10 @@
 #include "base/error.h"
 #include "domain/row_facts.h"
 #include "domain/symbol_moves.h"
+#include "ops/build_call.h"
 #include "ops/families.h"
 #include "ops/move.h"
+#include "ops/move_gradient.h"
 #include "ops/movement_rules.h"
 #include "ops/pieces.h"
 #include "ops/range_rules.h"
@@ -288,6 +290,46 @@ void range_one_hot(RangeCall& call) {
   settle(call, 0, std::move(result));
 }
 
+// ---- gradients -------------------------------------------------------------
+
+void gradient_of_gather(BuildCall& call) {
+  if (!call.wanted(0)) return;
+  if (!call.in_type(0).ranked || !call.in_type(1).ranked) return movement_gradient(call);
+  call.give(0, gather_gradient(call, call.grad(0), call.in(0), call.in(1), call.integer("axis")));
+}
+
+void gather_elements_gradient(BuildCall& call) {
+  if (!call.wanted(0)) return;
+  Attrs attrs = with_attr("reduction", std::string("add"));
+  attrs.set("axis", call.integer("axis"));
+  const ValueId zeros = call.zeros_like(call.in(0));
+  call.give(0, call.add("ScatterElements", {zeros, call.in(1), call.grad(0)}, std::move(attrs)));
+}
+
+void gather_nd_gradient(BuildCall& call) {
+  if (!call.wanted(0)) return;
+  if (batch_dims(call) != 0) return movement_gradient(call);
+  const ValueId zeros = call.zeros_like(call.in(0));
+  call.give(0, call.add("ScatterND", {zeros, call.in(1), call.grad(0)}, with_attr("reduction", std::string("add"))));
+}
+
+// The values are [off, on]; each gets what arrives where it stands.
+void one_hot_gradient(BuildCall& call) {
+  if (!call.wanted(2)) return;
+  const DType dtype = call.in_type(2).dtype;
+  const auto total_where = [&](double off, double on) {
+    const double values[] = {off, on};
+    std::vector<ValueId> inputs = call.node().inputs;
+    inputs[2] = call.writer().constant(from_elements<double>(dtype, {2}, values));
+    const ValueId mask = call.writer().repeat(call.node(), std::move(inputs), call.node().attrs).front();
+    const ValueId total =
+        call.add("ReduceSum", {call.product(mask, call.grad(0))}, with_attr("keepdims", std::int64_t{0}));
+    return reshape_to(call, total, {1});
+  };
+  const ValueId off = total_where(1, 0);
+  call.give(2, call.add("Concat", {off, total_where(0, 1)}, with_attr("axis", std::int64_t{0})));
+}
+
 const OpDef kOps[] = {
     {.name = "Gather",
      .summary = "slices of one axis, by index",
@@ -297,7 +339,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_gather,
      .eval = eval_gather,
-     .range = range_gather},
+     .range = range_gather,
+     .vjp = gradient_of_gather},
     {.name = "GatherElements",
      .since = 11,
      .summary = "for each index the element at its place, with `axis` replaced by the index",
@@ -306,7 +349,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_gather_elements,
      .eval = eval_gather_elements,
-     .range = range_gather_elements},
+     .range = range_gather_elements,
+     .vjp = gather_elements_gradient},
     {.name = "GatherND",
      .since = 11,
      .summary = "slices by index tuples",
@@ -316,7 +360,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_gather_nd,
      .eval = eval_gather_nd,
-     .range = range_gather_nd},
+     .range = range_gather_nd,
+     .vjp = gather_nd_gradient},
     {.name = "OneHot",
      .since = 9,
      .summary = "values[1] where the new axis equals the index, values[0] elsewhere",
@@ -326,7 +371,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_one_hot,
      .eval = eval_one_hot,
-     .range = range_one_hot},
+     .range = range_one_hot,
+     .vjp = one_hot_gradient},
 };
 
 }  // namespace

@@ -6,10 +6,12 @@
 
 #include "base/error.h"
 #include "domain/symbol_moves.h"
+#include "ops/build_call.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/lengths.h"
 #include "ops/move.h"
+#include "ops/move_gradient.h"
 #include "ops/movement_rules.h"
 #include "ops/range_rules.h"
 #include "ops/reshape_rule.h"
@@ -326,6 +328,37 @@ void range_tile(RangeCall& call) {
   settle(call, 0, std::move(result));
 }
 
+// ---- gradients -------------------------------------------------------------
+
+void transpose_gradient(BuildCall& call) {
+  const std::vector<std::int64_t> perm = call.integers("perm");
+  if (perm.empty()) return call.give(0, call.add("Transpose", {call.grad(0)}));
+  std::vector<std::int64_t> back(perm.size());
+  const std::vector<std::size_t> order = order_of(call, perm.size());
+  for (std::size_t i = 0; i < order.size(); ++i) back[order[i]] = static_cast<std::int64_t>(i);
+  call.give(0, transpose(call, call.grad(0), std::move(back)));
+}
+
+// The sum over the repeats, which have an axis of their own before each axis.
+void tile_gradient(BuildCall& call) {
+  if (call.has_input(2) || !call.in_type(0).ranked || call.in_type(1).dtype != DType::int64) {
+    return movement_gradient(call);
+  }
+  const ValueId last = call.ints({-1});
+  const ValueId repeats = call.add("Unsqueeze", {call.in(1), last});
+  const ValueId sizes = call.add("Unsqueeze", {shape_vector(call, call.in(0)), last});
+  const ValueId pairs = call.add("Concat", {repeats, sizes}, with_attr("axis", std::int64_t{1}));
+  const ValueId apart =
+      call.add("Reshape", {call.grad(0), reshape_to(call, pairs, {-1})}, with_attr("allowzero", std::int64_t{1}));
+  std::vector<std::int64_t> axes;
+  for (std::size_t i = 0; i < call.rank(call.in(0)); ++i) axes.push_back(static_cast<std::int64_t>(2 * i));
+  if (axes.empty()) return call.give(0, call.grad(0));
+  call.give(0, call.add("ReduceSum", {apart, call.ints(std::move(axes))}, with_attr("keepdims", std::int64_t{0})));
+}
+
+// Also of Expand: the engine sums over what was repeated.
+void same_gradient(BuildCall& call) { call.give(0, call.grad(0)); }
+
 const OpDef kOps[] = {
     {.name = "Reshape",
      .summary = "the same elements in another shape; 0 keeps a size, -1 takes what is left",
@@ -336,7 +369,8 @@ const OpDef kOps[] = {
      .infer = infer_reshape,
      .eval = eval_reshape,
      .range = range_reshape,
-     .length = length_reshape},
+     .length = length_reshape,
+     .vjp = reshape_gradient},
     {.name = "Flatten",
      .summary = "a matrix: the axes before and from `axis` on become one each",
      .signature = "(input: T) -> (output: T) where T: any",
@@ -345,7 +379,8 @@ const OpDef kOps[] = {
      .infer = infer_flatten,
      .eval = eval_flatten,
      .range = range_reshape,
-     .length = length_reshape},
+     .length = length_reshape,
+     .vjp = reshape_gradient},
     {.name = "Squeeze",
      .summary = "without the given axes of size 1, or without all of them",
      .signature = "(data: T, axes?: int64) -> (squeezed: T) where T: any",
@@ -355,7 +390,8 @@ const OpDef kOps[] = {
      .infer = infer_squeeze,
      .eval = eval_squeeze,
      .range = range_squeeze,
-     .length = length_reshape},
+     .length = length_reshape,
+     .vjp = reshape_gradient},
     {.name = "Unsqueeze",
      .summary = "with new axes of size 1",
      .signature = "(data: T, axes?: int64) -> (expanded: T) where T: any",
@@ -365,7 +401,8 @@ const OpDef kOps[] = {
      .infer = infer_unsqueeze,
      .eval = eval_unsqueeze,
      .range = range_unsqueeze,
-     .length = length_reshape},
+     .length = length_reshape,
+     .vjp = reshape_gradient},
     {.name = "Transpose",
      .summary = "axes in another order, reversed by default",
      .signature = "(data: T) -> (transposed: T) where T: any",
@@ -376,6 +413,7 @@ const OpDef kOps[] = {
      .eval = eval_transpose,
      .range = range_transpose,
      .length = length_transpose,
+     .vjp = transpose_gradient,
      .merge = Merge::movement},
     {.name = "Identity",
      .summary = "its operand, a tensor, sequence or optional",
@@ -386,6 +424,7 @@ const OpDef kOps[] = {
      .infer = infer_identity,
      .eval = eval_identity,
      .range = range_same,
+     .vjp = same_gradient,
      .merge = Merge::movement},
     {.name = "Expand",
      .since = 8,
@@ -395,7 +434,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_expand,
      .eval = eval_expand,
-     .range = range_expand},
+     .range = range_expand,
+     .vjp = same_gradient},
     {.name = "Tile",
      .summary = "repeated along each axis",
      .signature = "(input: T, repeats: int64 | float, axis?: int64 | float) -> (output: T) where T: any",
@@ -403,7 +443,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_tile,
      .eval = eval_tile,
-     .range = range_tile},
+     .range = range_tile,
+     .vjp = tile_gradient},
 };
 
 }  // namespace

@@ -5,9 +5,11 @@
 
 #include "base/error.h"
 #include "domain/symbol_moves.h"
+#include "ops/build_call.h"
 #include "ops/families.h"
 #include "ops/lengths.h"
 #include "ops/move.h"
+#include "ops/move_gradient.h"
 #include "ops/movement_rules.h"
 #include "ops/pieces.h"
 #include "ops/range_rules.h"
@@ -253,6 +255,31 @@ void range_center_crop_pad(RangeCall& call) {
   settle(call, 0, std::move(result));
 }
 
+// ---- gradients -------------------------------------------------------------
+
+ValueId pads_operand(BuildCall& call) {
+  return call.has_input(1) ? call.in(1) : call.ints(call.integers(pads_attr(call)));
+}
+
+// Of the constant: what arrives at the margins.
+void pad_value_gradient(BuildCall& call, ValueId pads) {
+  if (!call.wanted(2)) return;
+  const ValueId one = call.scalar(1);
+  const ValueId margins = call.add("Pad", {call.zeros_like(call.in(0)), pads, one, call.in(3)});
+  call.give(2, sum_all(call, call.product(margins, call.grad(0)), call.in(2)));
+}
+
+// Margins of a constant are cut off again by negative ones, and what was cut off gets zeros.
+void pad_gradient(BuildCall& call) {
+  if (call.text("mode") != "constant") {
+    // The constant is not used, and would have to be an integer.
+    return scatter_back(call, 0, {2});
+  }
+  const ValueId pads = pads_operand(call);
+  if (call.wanted(0)) call.give(0, call.add("Pad", {call.grad(0), call.add("Neg", {pads}), {}, call.in(3)}));
+  pad_value_gradient(call, pads);
+}
+
 const OpDef kOps[] = {
     {.name = "Pad",
      .summary = "margins of a constant, mirrored, repeated or wrapped elements; negative ones cut off",
@@ -264,6 +291,7 @@ const OpDef kOps[] = {
      .eval = eval_pad,
      .range = range_pad,
      .length = length_pad,
+     .vjp = pad_gradient,
      .merge = Merge::padding},
     {.name = "CenterCropPad",
      .since = 18,
@@ -273,7 +301,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_center_crop_pad,
      .eval = eval_center_crop_pad,
-     .range = range_center_crop_pad},
+     .range = range_center_crop_pad,
+     .vjp = movement_gradient},
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "ops/build_call.h"
 #include "ops/families.h"
 #include "ops/range_rules.h"
 #include "ops/rules.h"
@@ -224,7 +225,8 @@ const OpDef kOps[] = {
      .random = true,
      .infer = infer_shape_attr,
      .eval = eval_random_normal,
-     .range = range_normal},
+     .range = range_normal,
+     .vjp = flat},
     {.name = "RandomNormalLike",
      .summary = "normally distributed values in the shape of the input",
      .signature = "(input: any) -> (output: T) where T: float",
@@ -233,7 +235,8 @@ const OpDef kOps[] = {
      .random = true,
      .infer = infer_like,
      .eval = eval_random_normal_like,
-     .range = range_normal},
+     .range = range_normal,
+     .vjp = flat},
     {.name = "RandomUniform",
      .summary = "uniformly distributed values",
      .signature = "() -> (output: T) where T: float",
@@ -243,7 +246,8 @@ const OpDef kOps[] = {
      .random = true,
      .infer = infer_shape_attr,
      .eval = eval_random_uniform,
-     .range = range_uniform},
+     .range = range_uniform,
+     .vjp = flat},
     {.name = "RandomUniformLike",
      .summary = "uniformly distributed values in the shape of the input",
      .signature = "(input: any) -> (output: T) where T: float",
@@ -252,7 +256,8 @@ const OpDef kOps[] = {
      .random = true,
      .infer = infer_like,
      .eval = eval_random_uniform_like,
-     .range = range_uniform},
+     .range = range_uniform,
+     .vjp = flat},
     {.name = "Bernoulli",
      .since = 15,
      .summary = "1 with the given probability, else 0",
@@ -262,7 +267,8 @@ const OpDef kOps[] = {
      .random = true,
      .infer = infer_bernoulli,
      .eval = eval_bernoulli,
-     .range = range_bernoulli},
+     .range = range_bernoulli,
+     .vjp = flat},
     {.name = "Multinomial",
      .since = 7,
      .summary = "outcomes drawn by their unnormalised log-probabilities",
@@ -273,7 +279,8 @@ const OpDef kOps[] = {
      .random = true,
      .infer = infer_multinomial,
      .eval = eval_multinomial,
-     .range = range_multinomial},
+     .range = range_multinomial,
+     .vjp = flat},
 };
 
 }  // namespace

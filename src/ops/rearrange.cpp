@@ -5,9 +5,11 @@
 
 #include "base/error.h"
 #include "domain/row_facts.h"
+#include "ops/build_call.h"
 #include "ops/families.h"
 #include "ops/lengths.h"
 #include "ops/move.h"
+#include "ops/move_gradient.h"
 #include "ops/movement_rules.h"
 #include "ops/range_rules.h"
 #include "ops/rules.h"
@@ -219,6 +221,24 @@ void range_trilu(RangeCall& call) {
   if (k && k->size() == 1 && call.has_output(0)) add_triangle_rows(x, zero, k->front(), upper, call.outs()[0]);
 }
 
+// ---- gradients -------------------------------------------------------------
+
+void depth_to_space_gradient(BuildCall& call) {
+  if (call.text("mode") != "DCR") return movement_gradient(call);
+  call.give(0, call.add("SpaceToDepth", {call.grad(0)}, with_attr("blocksize", block_size(call))));
+}
+
+void space_to_depth_gradient(BuildCall& call) {
+  call.give(0, call.add("DepthToSpace", {call.grad(0)}, with_attr("blocksize", block_size(call))));
+}
+
+// Ops that undo themselves, or keep what they kept: the same on what arrives.
+void same_op_gradient(BuildCall& call) {
+  std::vector<ValueId> inputs = call.node().inputs;
+  inputs[0] = call.grad(0);
+  call.give(0, call.writer().repeat(call.node(), std::move(inputs), call.node().attrs).front());
+}
+
 const OpDef kOps[] = {
     {.name = "DepthToSpace",
      .summary = "blocks of channels become blocks of pixels",
@@ -229,7 +249,8 @@ const OpDef kOps[] = {
      .infer = infer_blocks<depth_to_space_shape>,
      .eval = eval_depth_to_space,
      .range = range_depth_to_space,
-     .length = length_reshape},
+     .length = length_reshape,
+     .vjp = depth_to_space_gradient},
     {.name = "SpaceToDepth",
      .summary = "blocks of pixels become channels",
      .signature = "(input: T) -> (output: T) where T: any",
@@ -239,7 +260,8 @@ const OpDef kOps[] = {
      .infer = infer_blocks<space_to_depth_shape>,
      .eval = eval_space_to_depth,
      .range = range_space_to_depth,
-     .length = length_reshape},
+     .length = length_reshape,
+     .vjp = space_to_depth_gradient},
     {.name = "ReverseSequence",
      .since = 10,
      .summary = "the first sequence_lens[i] steps of sequence i in reverse",
@@ -249,7 +271,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_reverse_sequence,
      .eval = eval_reverse_sequence,
-     .range = range_reverse_sequence},
+     .range = range_reverse_sequence,
+     .vjp = same_op_gradient},
     {.name = "Trilu",
      .since = 14,
      .summary = "upper or lower triangle of each matrix, zero elsewhere",
@@ -258,7 +281,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_trilu,
      .eval = eval_trilu,
-     .range = range_trilu},
+     .range = range_trilu,
+     .vjp = same_op_gradient},
 };
 
 }  // namespace

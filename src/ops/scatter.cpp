@@ -4,9 +4,11 @@
 #include <string>
 
 #include "base/error.h"
+#include "ops/build_call.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/move.h"
+#include "ops/move_gradient.h"
 #include "ops/movement_rules.h"
 #include "ops/rules.h"
 #include "ops/shape_values.h"
@@ -289,6 +291,67 @@ void eval_tensor_scatter(EvalCall& call) {
   call.out(0, scattered(cache, positions, update, "none"));
 }
 
+// ---- gradients -------------------------------------------------------------
+
+// `gather` reads at the places that the op writes to.
+struct ScatterGradient {
+  BuildCall& call;
+  std::string_view gather;
+  Attrs gather_attrs;
+
+  ValueId gathered(ValueId from) const { return call.add(gather, {from, call.in(1)}, gather_attrs); }
+  ValueId scattered(ValueId data, ValueId updates) const {
+    return call.writer().repeat(call.node(), {data, call.in(1), updates}, call.node().attrs).front();
+  }
+
+  void replaced() const {
+    if (call.wanted(0)) call.give(0, scattered(call.grad(0), call.zeros_like(call.in(2))));
+    if (call.wanted(2)) call.give(2, gathered(call.grad(0)));
+  }
+  void added() const {
+    call.give(0, call.grad(0));
+    if (call.wanted(2)) call.give(2, gathered(call.grad(0)));
+  }
+  void multiplied() const {
+    if (call.wanted(2)) throw Unsupported("the gradient of factors that share a place is not modelled");
+    if (call.wanted(0)) call.give(0, call.product(call.grad(0), scattered(call.ones_like(call.in(0)), call.in(2))));
+  }
+  // It flows to what is the result; to the data alone when that is.
+  void chosen() const {
+    const ValueId zero = call.scalar(0);
+    const ValueId own = call.add("Equal", {call.in(0), call.out(0)});
+    call.give(0, call.add("Where", {own, call.grad(0), zero}));
+    if (!call.wanted(2)) return;
+    const ValueId rest = call.add("Where", {own, zero, call.grad(0)});
+    const ValueId taken = call.add("Equal", {call.in(2), gathered(call.out(0))});
+    call.give(2, call.add("Where", {taken, gathered(rest), zero}));
+  }
+
+  void give() const {
+    const std::string reduction = call.text("reduction", "none");
+    if (reduction == "none") replaced();
+    else if (reduction == "add") added();
+    else if (reduction == "mul") multiplied();
+    else chosen();
+  }
+};
+
+void scatter_elements_gradient(BuildCall& call) {
+  ScatterGradient{call, "GatherElements", with_attr("axis", call.integer("axis"))}.give();
+}
+
+void scatter_nd_gradient(BuildCall& call) { ScatterGradient{call, "GatherND", {}}.give(); }
+
+void tensor_scatter_gradient(BuildCall& call) {
+  if (call.wanted(0)) {
+    std::vector<ValueId> inputs = call.node().inputs;
+    inputs[0] = call.grad(0);
+    inputs[1] = call.zeros_like(call.in(1));
+    call.give(0, call.writer().repeat(call.node(), std::move(inputs), call.node().attrs).front());
+  }
+  scatter_back(call, 1, {0});
+}
+
 const OpDef kOps[] = {
     {.name = "Scatter",
      .since = 9,
@@ -299,7 +362,8 @@ const OpDef kOps[] = {
      .freedom = kOrder,
      .infer = infer_scatter_elements,
      .eval = eval_scatter_elements,
-     .range = range_scatter},
+     .range = range_scatter,
+     .vjp = scatter_elements_gradient},
     {.name = "ScatterElements",
      .since = 11,
      .summary = "data with each update written at its own place, `axis` replaced by the index",
@@ -309,6 +373,7 @@ const OpDef kOps[] = {
      .infer = infer_scatter_elements,
      .eval = eval_scatter_elements,
      .range = range_scatter,
+     .vjp = scatter_elements_gradient,
      .grants = {.ways = {Way::passes_over_nan}, .measured_on = kOnnxRuntime}},
     {.name = "ScatterND",
      .since = 11,
@@ -320,6 +385,7 @@ const OpDef kOps[] = {
      .infer = infer_scatter_nd,
      .eval = eval_scatter_nd,
      .range = range_scatter,
+     .vjp = scatter_nd_gradient,
      .grants = {.ways = {Way::passes_over_nan}, .measured_on = kOnnxRuntime}},
     {.name = "TensorScatter",
      .since = 24,
@@ -328,7 +394,8 @@ const OpDef kOps[] = {
      .attrs = "axis: int = -2; mode: string = linear {linear, circular}",
      .infer = infer_tensor_scatter,
      .eval = eval_tensor_scatter,
-     .range = range_tensor_scatter},
+     .range = range_tensor_scatter,
+     .vjp = tensor_scatter_gradient},
 };
 
 }  // namespace

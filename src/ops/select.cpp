@@ -8,8 +8,10 @@
 #include <optional>
 
 #include "base/error.h"
+#include "ops/build_call.h"
 #include "ops/families.h"
 #include "ops/move.h"
+#include "ops/move_gradient.h"
 #include "ops/movement_rules.h"
 #include "ops/rules.h"
 #include "ops/shape_values.h"
@@ -251,6 +253,21 @@ void range_unique(RangeCall& call) {
   }
 }
 
+// ---- gradients -------------------------------------------------------------
+
+// Each distinct value comes from where it occurs first.
+void unique_gradient(BuildCall& call) {
+  if (!call.wanted(0) || !call.has_grad(0)) return;
+  Node all = call.node();
+  all.outputs.assign(4, call.out(0));
+  const ValueId first = call.writer().repeat(all, all.inputs, all.attrs)[1];
+  if (call.has_attr("axis")) {
+    return call.give(0, gather_gradient(call, call.grad(0), call.in(0), first, call.integer("axis")));
+  }
+  const ValueId row = reshape_to(call, call.in(0), {-1});
+  call.give(0, reshape_like(call, gather_gradient(call, call.grad(0), row, first, 0), call.in(0)));
+}
+
 const OpDef kOps[] = {
     {.name = "Compress",
      .since = 9,
@@ -260,7 +277,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_compress,
      .eval = eval_compress,
-     .range = range_compress},
+     .range = range_compress,
+     .vjp = movement_gradient},
     {.name = "NonZero",
      .since = 9,
      .summary = "indices of the elements that are not zero, one column each",
@@ -268,7 +286,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_non_zero,
      .eval = eval_non_zero,
-     .range = range_non_zero},
+     .range = range_non_zero,
+     .vjp = flat},
     {.name = "Unique",
      .since = 11,
      .summary = "distinct elements or slices, where they occur first and how often",
@@ -278,7 +297,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_unique,
      .eval = eval_unique,
-     .range = range_unique},
+     .range = range_unique,
+     .vjp = unique_gradient},
 };
 
 }  // namespace

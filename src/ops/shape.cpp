@@ -5,8 +5,10 @@
 
 #include "base/error.h"
 #include "domain/row_facts.h"
+#include "ops/build_call.h"
 #include "ops/families.h"
 #include "ops/move.h"
+#include "ops/move_gradient.h"
 #include "ops/movement_rules.h"
 #include "ops/partial_ints.h"
 #include "ops/rules.h"
@@ -223,6 +225,17 @@ void eval_eye_like(EvalCall& call) {
 
 void range_eye_like(RangeCall& call) { call.out(0, whole_numbers(0, 1)); }
 
+// ---- gradients -------------------------------------------------------------
+
+// Element i is start + i * delta; how many there are changes in steps.
+void range_gradient(BuildCall& call) {
+  call.give(0, call.wanted(0) ? sum_all(call, call.grad(0), call.in(0)) : ValueId{});
+  if (!call.wanted(2)) return;
+  const ValueId zero = call.scalar(0, DType::int64), one = call.scalar(1, DType::int64);
+  const ValueId steps = call.add("Range", {zero, call.add("Size", {call.out(0)}), one});
+  call.give(2, sum_all(call, call.product(call.cast(steps, call.out_type(0).dtype), call.grad(0)), call.in(2)));
+}
+
 const OpDef kOps[] = {
     {.name = "Shape",
      .summary = "the shape as a vector",
@@ -233,6 +246,7 @@ const OpDef kOps[] = {
      .infer = infer_shape,
      .eval = eval_shape,
      .range = range_shape,
+     .vjp = flat,
      .shape_only = true},
     {.name = "Size",
      .summary = "the number of elements",
@@ -242,6 +256,7 @@ const OpDef kOps[] = {
      .infer = infer_size,
      .eval = eval_size,
      .range = range_size,
+     .vjp = flat,
      .shape_only = true},
     {.name = "Range",
      .since = 11,
@@ -252,7 +267,8 @@ const OpDef kOps[] = {
      .freedom = "start + i * delta in double, rounded once (float16 and bfloat16 through float32 with stash_type 1)",
      .infer = infer_range,
      .eval = eval_range,
-     .range = range_range},
+     .range = range_range,
+     .vjp = range_gradient},
     {.name = "EyeLike",
      .since = 9,
      .summary = "ones on a diagonal of a matrix, zeros elsewhere",
@@ -261,7 +277,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_eye_like,
      .eval = eval_eye_like,
-     .range = range_eye_like},
+     .range = range_eye_like,
+     .vjp = flat},
 };
 
 }  // namespace

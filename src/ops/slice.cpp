@@ -7,9 +7,11 @@
 #include "base/error.h"
 #include "domain/row_facts.h"
 #include "domain/symbol_moves.h"
+#include "ops/build_call.h"
 #include "ops/families.h"
 #include "ops/lengths.h"
 #include "ops/move.h"
+#include "ops/move_gradient.h"
 #include "ops/movement_rules.h"
 #include "ops/pieces.h"
 #include "ops/range_rules.h"
@@ -236,6 +238,37 @@ void range_slice(RangeCall& call) {
   });
 }
 
+// ---- gradients -------------------------------------------------------------
+
+// How much is cut off before each axis and then behind each, when that is known and nothing in between is left out.
+std::optional<std::vector<std::int64_t>> cut_margins(const BuildCall& call) {
+  const Type& type = call.in_type(0);
+  const auto starts = known_numbers(call, "starts", 1), ends = known_numbers(call, "ends", 2);
+  const auto axes = known_numbers(call, "axes", 3), steps = known_numbers(call, {}, 4);
+  if (!type.ranked || !starts || !ends || !axes || !steps) return std::nullopt;
+  const std::size_t rank = type.shape.size();
+  const SliceParams params = slice_params(entries_of(*starts), entries_of(*ends), entries_of(*steps),
+                                          axes_or_first(*axes, given(call, "axes", 3), starts->size(), rank));
+  std::vector<std::int64_t> result(2 * rank, 0);
+  for (std::size_t i = 0; i < params.axes.size(); ++i) {
+    const Dim& dim = type.shape[params.axes[i]];
+    if (params.steps[i].number != 1) return std::nullopt;
+    if (takes_all(dim, params.starts[i], params.ends[i], 1)) continue;
+    if (!dim.known()) return std::nullopt;
+    const Picked range = slice_range(dim.size, *params.starts[i].number, *params.ends[i].number, 1);
+    result[params.axes[i]] = range.start;
+    result[rank + params.axes[i]] = dim.size - range.start - range.count;
+  }
+  return result;
+}
+
+// Zeros where something was cut off.
+void slice_gradient(BuildCall& call) {
+  std::optional<std::vector<std::int64_t>> margins = cut_margins(call);
+  if (!margins) return movement_gradient(call);
+  call.give(0, call.add("Pad", {call.grad(0), call.ints(std::move(*margins))}));
+}
+
 const OpDef kOps[] = {
     {.name = "Slice",
      .summary = "every step-th index from start to end along some axes",
@@ -247,7 +280,8 @@ const OpDef kOps[] = {
      .infer = infer_slice,
      .eval = eval_slice,
      .range = range_slice,
-     .length = length_part},
+     .length = length_part,
+     .vjp = slice_gradient},
     {.name = "DynamicSlice",
      .until = 9,
      .summary = "Slice with computed bounds, an experimental op of early releases",
@@ -255,7 +289,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_slice,
      .eval = eval_slice,
-     .range = range_slice},
+     .range = range_slice,
+     .vjp = slice_gradient},
 };
 
 }  // namespace
