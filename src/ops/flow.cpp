@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "ops/families.h"
+#include "ops/flow_gradient.h"
 #include "ops/flow_range.h"
 #include "ops/loops.h"
 #include "tensor/convert.h"
@@ -259,7 +260,8 @@ const OpDef kOps[] = {
      .tf = "If",
      .infer = infer_if,
      .eval = eval_if,
-     .range = range_if},
+     .range = range_if,
+     .vjp = if_gradient},
     {.name = "Loop",
      .summary = "runs a subgraph again and again, handing its results to itself",
      .signature = "(M?: int64, cond?: bool, v_initial...?: value) -> (v_final_and_scan_outputs...: value)",
@@ -268,7 +270,8 @@ const OpDef kOps[] = {
      .freedom = "given M and no cond, the condition computed by the body is ignored",
      .infer = infer_loop,
      .eval = eval_loop,
-     .range = range_loop},
+     .range = range_loop,
+     .vjp = loop_gradient},
     {.name = "SequenceMap",
      .since = 17,
      .summary = "runs a subgraph on every item of a sequence",

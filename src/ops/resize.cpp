@@ -12,6 +12,8 @@
 #include "ops/move.h"
 #include "ops/range_rules.h"
 #include "ops/resample.h"
+#include "ops/resize_gradient.h"
+#include "ops/resize_plan.h"
 #include "ops/rules.h"
 #include "ops/shape_values.h"
 
@@ -19,83 +21,7 @@ namespace finity {
 
 namespace {
 
-// ---- sizes -----------------------------------------------------------------
-
-// What is asked of each axis in `axes`: exactly one of scales and sizes.
-struct Request {
-  std::vector<std::size_t> axes = {};
-  std::optional<std::vector<float>> scales = {};
-  std::optional<Entries> sizes = {};
-  std::string policy = "stretch";
-};
-
-Dim scaled(const Dim& dim, float scale) {
-  if (!(scale > 0) || scale > 0x1p40F) throw Error("scale " + std::to_string(scale));
-  if (scale == 1) return dim;
-  if (!dim.known()) {
-    const auto bound = [&](std::int64_t size) {
-      return static_cast<std::int64_t>(std::floor(std::min(static_cast<float>(size) * scale, 0x1p60F)));
-    };
-    return Dim::between(bound(dim.least_size()), bound(dim.most_size()));
-  }
-  // In float, like every implementation: 10 * 0.7f is 7 there but 6.99.. in double.
-  const float size = std::floor(static_cast<float>(dim.size) * scale);
-  if (size > 0x1p40F) throw Error("the result is too large");
-  return Dim::of(static_cast<std::int64_t>(size));
-}
-
-// One scale for all axes, so that the shape keeps its proportions within (or around) the requested sizes.
-std::optional<double> common_scale(const Shape& in, const Request& request) {
-  std::optional<double> result;
-  for (std::size_t i = 0; i < request.axes.size(); ++i) {
-    const Dim &have = in[request.axes[i]], &want = (*request.sizes)[i].dim;
-    if (!have.known() || !want.known()) return std::nullopt;
-    if (have.size == 0) throw Error("an empty axis cannot be resized");
-    const double scale = static_cast<double>(want.size) / static_cast<double>(have.size);
-    if (!result) result = scale;
-    else result = request.policy == "not_larger" ? std::min(*result, scale) : std::max(*result, scale);
-  }
-  return result;
-}
-
-Dim rounded(double size) {
-  if (!(size < 0x1p40)) throw Error("the result is too large");
-  return Dim::of(static_cast<std::int64_t>(std::floor(size + 0.5)));
-}
-
-Shape resized_shape(const Shape& in, const Request& request) {
-  const std::size_t count = request.scales ? request.scales->size() : request.sizes->size();
-  if (count != request.axes.size()) {
-    throw Error(std::to_string(count) + " scales or sizes for " + std::to_string(request.axes.size()) + " axes");
-  }
-  Shape result = in;
-  const bool stretch = request.policy == "stretch" || request.scales;
-  const std::optional<double> common = stretch ? std::nullopt : common_scale(in, request);
-  for (std::size_t i = 0; i < count; ++i) {
-    Dim& dim = result[request.axes[i]];
-    if (request.scales) {
-      dim = scaled(dim, (*request.scales)[i]);
-      continue;
-    }
-    const Entry& size = (*request.sizes)[i];
-    if (size.number && *size.number < 0) throw Error("negative size");
-    if (stretch) dim = size.dim;
-    else dim = common ? rounded(*common * static_cast<double>(dim.size)) : Dim{};
-  }
-  return result;
-}
-
 // ---- operands --------------------------------------------------------------
-
-// Opset 10 has (X, scales), later ones (X, roi, scales, sizes).
-std::size_t scales_input(const Call& call) { return call.version() >= 11 ? 2 : 1; }
-
-std::vector<std::size_t> resized_axes(const Call& call, std::size_t rank) {
-  if (call.has_attr("axes")) return normalize_axes(call.integers("axes"), rank);
-  std::vector<std::size_t> all(rank);
-  std::iota(all.begin(), all.end(), std::size_t{0});
-  return all;
-}
 
 // Older exporters pass an empty tensor instead of leaving an operand out.
 bool surely_empty(const InferCall& call, std::size_t i) {
@@ -106,12 +32,12 @@ void require_one(bool scales, bool sizes) {
   if (scales == sizes) throw Error(scales ? "both scales and sizes are given" : "neither scales nor sizes are given");
 }
 
-Request requested(const EvalCall& call) {
+ResizeRequest requested(const EvalCall& call) {
   const std::size_t at = scales_input(call);
   const auto has = [&](std::size_t i) { return call.has_input(i) && !call.in(i).empty(); };
   // A scalar has no axis to give a scale or size for.
   if (call.in(0).rank() > 0) require_one(has(at), at == 2 && has(3));
-  Request request{.axes = resized_axes(call, call.in(0).rank()), .policy = call.text("keep_aspect_ratio_policy")};
+  ResizeRequest request{.axes = resized_axes(call, call.in(0).rank()), .policy = call.text("keep_aspect_ratio_policy")};
   if (at == 2 && has(3)) request.sizes = entries_of(elements<std::int64_t>(call.in(3)));
   else if (has(at)) request.scales = elements<float>(call.in(at));
   else request.scales.emplace();
@@ -121,7 +47,7 @@ Request requested(const EvalCall& call) {
 void infer_resize(InferCall& call) {
   if (!call.ranked(0)) return;
   const std::size_t at = scales_input(call);
-  Request request{.axes = resized_axes(call, call.rank(0)), .policy = call.text("keep_aspect_ratio_policy")};
+  ResizeRequest request{.axes = resized_axes(call, call.rank(0)), .policy = call.text("keep_aspect_ratio_policy")};
   if (surely_empty(call, at)) request.sizes = at == 2 && call.has_input(3) ? entries(call, {}, 3) : std::nullopt;
   else if (const Tensor* scales = call.value(at)) request.scales = elements<float>(*scales);
   if (request.scales || request.sizes) {
@@ -229,76 +155,18 @@ Tensor resize(const Tensor& in, const std::vector<AxisPlan>& plans, const Resamp
   return interpolated<double>(in, plans, options, extrapolation);
 }
 
-std::vector<AxisPlan> plan_axes(const Tensor& in, const Request& request) {
-  const Shape shape = shape_of(in);
-  const Dims out = sizes_of(resized_shape(shape, request));
-  std::vector<AxisPlan> plans;
-  for (std::size_t i = 0; i < in.rank(); ++i) {
-    plans.push_back({.in = in.dim(i), .out = out[i], .scale = 1, .length = static_cast<float>(out[i])});
-  }
-  const bool keeps_ratio = request.sizes && request.policy != "stretch";
-  const double common = keeps_ratio ? common_scale(shape, request).value_or(1.0) : 1.0;
-  for (std::size_t i = 0; i < request.axes.size(); ++i) {
-    AxisPlan& plan = plans[request.axes[i]];
-    if (request.scales) plan.scale = (*request.scales)[i];
-    else if (keeps_ratio) plan.scale = static_cast<float>(common);
-    else if (plan.in > 0) plan.scale = static_cast<float>(plan.out) / static_cast<float>(plan.in);
-    if (request.scales || keeps_ratio) plan.length = static_cast<float>(plan.in) * plan.scale;
-  }
-  return plans;
-}
-
-void read_roi(const EvalCall& call, const std::vector<std::size_t>& axes, std::vector<AxisPlan>& plans) {
-  if (!call.has_input(1)) throw Error("tf_crop_and_resize needs roi");
-  const std::vector<float> roi = elements<float>(call.in(1));
-  if (roi.size() != 2 * axes.size()) {
-    throw Error("roi has " + std::to_string(roi.size()) + " elements for " + std::to_string(axes.size()) + " axes");
-  }
-  for (std::size_t i = 0; i < axes.size(); ++i) {
-    plans[axes[i]].roi_start = roi[i];
-    plans[axes[i]].roi_end = roi[axes.size() + i];
-  }
-}
-
-ResampleOptions options_of(const Call& call) {
-  ResampleOptions options;
-  options.mode = call.text("mode");
-  if (call.version() < 11) {
-    options.coordinates = "asymmetric";
-    return options;
-  }
-  options.coordinates = call.text("coordinate_transformation_mode");
-  options.rounding = call.text("nearest_mode");
-  options.cubic_coeff = call.real("cubic_coeff_a");
-  options.exclude_outside = call.integer("exclude_outside") != 0;
-  options.antialias = call.integer("antialias") != 0 && options.mode != "nearest";
-  return options;
-}
-
 void eval_resize(EvalCall& call) {
-  const Request request = requested(call);
-  const ResampleOptions options = options_of(call);
-  std::vector<AxisPlan> plans = plan_axes(call.in(0), request);
-  if (options.coordinates == "tf_crop_and_resize") read_roi(call, request.axes, plans);
+  const ResizeRequest request = requested(call);
+  const ResampleOptions options = resize_options(call);
+  std::vector<AxisPlan> plans = plan_axes(call.in(0).dims(), request);
+  if (options.coordinates == "tf_crop_and_resize") {
+    if (!call.has_input(1)) throw Error("tf_crop_and_resize needs roi");
+    set_roi(elements<float>(call.in(1)), request.axes, plans);
+  }
   call.out(0, resize(call.in(0), plans, options, call.real("extrapolation_value")));
 }
 
 // ---- Upsample --------------------------------------------------------------
-
-// Opset 1: two attributes for [N, C, H, W]; 7: one list; 9: an operand.
-std::optional<std::vector<float>> upsample_scales(const Call& call) {
-  if (call.has_attr("height_scale")) {
-    return std::vector{1.0F, 1.0F, static_cast<float>(call.real("height_scale")),
-                       static_cast<float>(call.real("width_scale"))};
-  }
-  if (!call.has_attr("scales")) return std::nullopt;
-  const std::vector<double> scales = call.reals("scales");
-  return std::vector<float>(scales.begin(), scales.end());
-}
-
-Request upsample_request(const Call& call, std::size_t rank, std::vector<float> scales) {
-  return {.axes = resized_axes(call, rank), .scales = std::move(scales)};
-}
 
 void infer_upsample(InferCall& call) {
   if (!call.ranked(0)) return;
@@ -311,11 +179,8 @@ void infer_upsample(InferCall& call) {
 void eval_upsample(EvalCall& call) {
   auto scales = upsample_scales(call);
   if (!scales) scales = elements<float>(call.in(1));
-  ResampleOptions options;
-  options.mode = call.text("mode") == "bilinear" ? "linear" : call.text("mode");
-  options.coordinates = "asymmetric";
-  const Request request = upsample_request(call, call.in(0).rank(), *scales);
-  call.out(0, resize(call.in(0), plan_axes(call.in(0), request), options, 0.0));
+  const ResizeRequest request = upsample_request(call, call.in(0).rank(), *scales);
+  call.out(0, resize(call.in(0), plan_axes(call.in(0).dims(), request), upsample_options(call), 0.0));
 }
 
 // ---- ranges ----------------------------------------------------------------
@@ -389,7 +254,7 @@ std::optional<double> negative_weight(const std::vector<AxisPlan>& plans, const 
 }
 
 void range_resize(RangeCall& call) {
-  const ResampleOptions options = options_of(call);
+  const ResampleOptions options = resize_options(call);
   const bool crops = options.coordinates == "tf_crop_and_resize";
   Interpolation how{.moves_only = options.mode == "nearest"};
   if (crops) how.fill = call.real("extrapolation_value");
@@ -427,7 +292,7 @@ double weight_along(const AxisPlan& plan, const ResampleOptions& options) {
 
 // A weighted mean's square is at most the weighted mean of the squares.
 Length length_resize(RangeCall& call, const Rows& rows) {
-  const ResampleOptions options = options_of(call);
+  const ResampleOptions options = resize_options(call);
   const bool means = (options.mode == "nearest" || options.mode == "linear") && !options.antialias;
   const AbsTensor& x = call.in(0);
   if (!means || options.coordinates == "tf_crop_and_resize" || !x.ranked || x.rank() > 31) return {};
@@ -466,7 +331,8 @@ const OpDef kOps[] = {
      .infer = infer_resize,
      .eval = eval_resize,
      .range = range_resize,
-     .length = length_resize},
+     .length = length_resize,
+     .vjp = resize_gradient},
     {.name = "Upsample",
      .until = 9,
      .summary = "a larger size by nearest or linear interpolation",
@@ -476,7 +342,8 @@ const OpDef kOps[] = {
      .freedom = kFreedom,
      .infer = infer_upsample,
      .eval = eval_upsample,
-     .range = range_upsample},
+     .range = range_upsample,
+     .vjp = upsample_gradient},
 };
 
 }  // namespace

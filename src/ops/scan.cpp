@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "ops/families.h"
+#include "ops/flow_gradient.h"
 #include "ops/flow_range.h"
 #include "ops/loops.h"
 #include "ops/pieces.h"
@@ -286,7 +287,8 @@ const OpDef kOps[] = {
      .freedom = "opset 8: collected values beyond sequence_lens are 0, a backward scan starts at the last valid index",
      .infer = infer_scan,
      .eval = eval_scan,
-     .range = range_scan},
+     .range = range_scan,
+     .vjp = scan_gradient},
 };
 
 }  // namespace
