@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "domain/movement.h"
+#include "ops/build_call.h"
 #include "ops/elementwise.h"
 #include "ops/fact_rules.h"
 #include "ops/families.h"
@@ -232,6 +233,17 @@ void range_given_tensor_fill(RangeCall& call) {
   call.out(0, range);
 }
 
+// ---- gradients -------------------------------------------------------------
+
+// Zeros where something was cut off.
+void crop_gradient(BuildCall& call) {
+  const std::optional<Dims> in = call.dims(call.in(0)), out = call.dims(call.out(0));
+  if (!in || !out) throw Unsupported("the gradient of Crop needs sizes that are known");
+  const Window window = crop_window(call, Dim::of((*in)[2]), Dim::of((*in)[3]));
+  const std::int64_t below = (*in)[2] - window.top - (*out)[2], right = (*in)[3] - window.left - (*out)[3];
+  call.give(0, call.add("Pad", {call.grad(0), call.ints({0, 0, window.top, window.left, 0, 0, below, right})}));
+}
+
 const OpDef kOps[] = {
     {.name = "Affine",
      .until = kLastOpset,
@@ -241,6 +253,7 @@ const OpDef kOps[] = {
      .infer = infer_same_shape,
      .eval = eval_affine,
      .range = range_affine,
+     .vjp = gradients<"X: Mul(alpha, dY)">,
      .elementwise = true},
     {.name = "Scale",
      .until = kLastOpset,
@@ -250,6 +263,7 @@ const OpDef kOps[] = {
      .infer = infer_same_shape,
      .eval = eval_scale,
      .range = range_scale,
+     .vjp = gradients<"X: Mul(scale, dY)">,
      .elementwise = true},
     {.name = "ScaledTanh",
      .until = kLastOpset,
@@ -259,6 +273,7 @@ const OpDef kOps[] = {
      .infer = infer_same_shape,
      .eval = eval_scaled_tanh,
      .range = range_scaled<scaled_tanh_of>,
+     .vjp = gradients<"X: Mul(Mul(alpha, Mul(beta, dY)), Sub(1, Pow(Tanh(Mul(beta, X)), 2)))">,
      .elementwise = true},
     {.name = "ParametricSoftplus",
      .until = kLastOpset,
@@ -268,6 +283,7 @@ const OpDef kOps[] = {
      .infer = infer_same_shape,
      .eval = eval_parametric_softplus,
      .range = range_scaled<scaled_softplus_of>,
+     .vjp = gradients<"X: Mul(Mul(alpha, Mul(beta, dY)), Sigmoid(Mul(beta, X)))">,
      .elementwise = true},
     {.name = "ImageScaler",
      .until = kLastOpset,
@@ -276,7 +292,8 @@ const OpDef kOps[] = {
      .attrs = "bias: floats; scale: float = 1.0",
      .infer = infer_image,
      .eval = eval_image_scaler,
-     .range = range_image_scaler},
+     .range = range_image_scaler,
+     .vjp = gradients<"X: Mul(scale, dY)">},
     {.name = "Crop",
      .until = kLastOpset,
      .summary = "pictures without their border, or a part of a given size",
@@ -285,7 +302,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_crop,
      .eval = eval_crop,
-     .range = range_crop},
+     .range = range_crop,
+     .vjp = crop_gradient},
     {.name = "GivenTensorFill",
      .until = kLastOpset,
      .summary = "a tensor with the given elements",
@@ -294,7 +312,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_given_tensor_fill,
      .eval = eval_given_tensor_fill,
-     .range = range_given_tensor_fill},
+     .range = range_given_tensor_fill,
+     .vjp = flat},
 };
 
 }  // namespace

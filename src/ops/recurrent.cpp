@@ -6,6 +6,7 @@
 #include "ops/accumulate.h"
 #include "ops/cell_activation.h"
 #include "ops/families.h"
+#include "ops/recurrent_gradient.h"
 #include "ops/recurrent_range.h"
 #include "ops/rules.h"
 #include "ops/shape_values.h"
@@ -350,6 +351,7 @@ const OpDef kOps[] = {
      .infer = infer_recurrent,
      .eval = eval_recurrent<RnnCell>,
      .range = range_rnn,
+     .vjp = rnn_gradient,
      .overflow = "FN204",
      .grants = kCell},
     {.name = "GRU",
@@ -362,6 +364,7 @@ const OpDef kOps[] = {
      .infer = infer_recurrent,
      .eval = eval_recurrent<GruCell>,
      .range = range_gru,
+     .vjp = gru_gradient,
      .overflow = "FN204",
      .grants = kCell},
     {.name = "LSTM",
@@ -375,6 +378,7 @@ const OpDef kOps[] = {
      .infer = infer_recurrent,
      .eval = eval_recurrent<LstmCell>,
      .range = range_lstm,
+     .vjp = lstm_gradient,
      .overflow = "FN204",
      .grants = kCell},
 };

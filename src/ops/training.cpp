@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "ops/build_call.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/range_rules.h"
@@ -177,6 +178,7 @@ const OpDef kOps[] = {
      .infer = infer_same_shape,
      .eval = eval_relu_gradient,
      .range = range_relu_gradient,
+     .vjp = gradients<"dY: Where(Greater(X, 0), ddX, 0)">,
      .elementwise = true},
     {.name = "InPlaceAccumulatorV2",
      .domain = kMicrosoft,

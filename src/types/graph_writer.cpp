@@ -86,9 +86,28 @@ std::vector<ValueId> GraphWriter::repeat(const Node& node, std::vector<ValueId> 
   return place(std::move(again));
 }
 
+// What its subgraphs use of the bodies around them.
+std::vector<ValueId> GraphWriter::captures_of(const Node& node) const {
+  std::vector<ValueId> result;
+  for (const BodyId inner : bodies_of(node.attrs)) {
+    const auto collect = [&](ValueId used) {
+      if (used.valid() && graph().value(used).body != inner) result.push_back(used);
+    };
+    for (const NodeId id : graph().body(inner).nodes) {
+      std::ranges::for_each(graph().node(id).inputs, collect);
+      std::ranges::for_each(graph().node(id).captures, collect);
+    }
+    std::ranges::for_each(graph().body(inner).outputs, collect);
+  }
+  std::ranges::sort(result);
+  result.erase(std::unique(result.begin(), result.end()), result.end());
+  return result;
+}
+
 // Its outputs are replaced by new values where they are valid.
 std::vector<ValueId> GraphWriter::place(Node node) {
   node.body = current_body();
+  node.captures = captures_of(node);
   node.gradient_of = gradient_of_;
   if (gradient_of_.valid()) node.where = graph().node(gradient_of_).where;
   node.name.clear();
@@ -156,7 +175,6 @@ void GraphWriter::copy_nodes(BodyId body, Copies& copies) {
     Node node = graph().node(id);
     const std::vector<ValueId> results = node.outputs;
     for (ValueId& in : node.inputs) in = copied(copies, in);
-    for (ValueId& captured : node.captures) captured = copied(copies, captured);
     node.attrs = copy_attrs(node.attrs, copies);
     const std::vector<ValueId> outputs = place(std::move(node));
     for (std::size_t i = 0; i < results.size(); ++i) {

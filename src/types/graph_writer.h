@@ -61,6 +61,7 @@ class GraphWriter final : public NodeWriter {
 
  private:
   std::string prefix() const;
+  std::vector<ValueId> captures_of(const Node& node) const;
   std::vector<ValueId> place(Node node);
   // What stands for a value in a copy; one that is not in it stands for itself.
   using Copies = std::unordered_map<ValueId, ValueId>;
