@@ -1,6 +1,7 @@
 // Attention over heads and what goes with it: rotary positions, linear attention.
 #include <cmath>
 
+#include "ops/attention_gradient.h"
 #include "ops/attention_range.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
@@ -357,6 +358,7 @@ const OpDef kOps[] = {
      .infer = infer_attention,
      .eval = eval_attention,
      .range = range_attention,
+     .vjp = attention_gradient,
      .overflow = "FN204",
      .grants = {.ways = {Way::scales_last}, .measured_on = kOnnxRuntime}},
     {.name = "RotaryEmbedding",
@@ -368,6 +370,7 @@ const OpDef kOps[] = {
      .infer = infer_same_shape,
      .eval = eval_rotary,
      .range = range_rotary,
+     .vjp = rotary_gradient,
      .overflow = "FN204"},
     {.name = "LinearAttention",
      .since = 27,

@@ -6,9 +6,11 @@
 #include <string>
 
 #include "base/error.h"
+#include "ops/build_call.h"
 #include "ops/families.h"
 #include "ops/interpolate_range.h"
 #include "ops/move.h"
+#include "ops/move_gradient.h"
 #include "ops/range_groups.h"
 #include "ops/range_rules.h"
 #include "ops/resample.h"
@@ -326,6 +328,33 @@ void range_affine_grid(RangeCall& call) {
   call.out(0, result);
 }
 
+// ---- gradients -------------------------------------------------------------
+
+// Which pixel is the nearest changes in steps.
+void grid_sample_gradient(BuildCall& call) {
+  if (sampling_of(call).filter != Filter::nearest) {
+    throw Unsupported("the gradient of interpolation at positions of a grid is not modelled");
+  }
+  movement_gradient(call);
+}
+
+// A position is theta times (x, y[, z], 1); these come from the grid of the map that changes nothing.
+void affine_grid_gradient(BuildCall& call) {
+  if (!call.wanted(0)) return;
+  const auto axes = static_cast<std::int64_t>(call.rank(call.out(0))) - 2;
+  const DType dtype = call.type(call.in(0)).dtype;
+  std::vector<double> unit(static_cast<std::size_t>(axes * (axes + 1)), 0.0);
+  for (std::int64_t i = 0; i < axes; ++i) unit[static_cast<std::size_t>(i * (axes + 1) + i)] = 1;
+  const ValueId one = call.writer().constant(from_elements<double>(dtype, {1, axes, axes + 1}, unit));
+  const ValueId still = call.add("Expand", {one, shape_vector(call, call.in(0))});
+  const ValueId base = call.writer().repeat(call.node(), {still, call.in(1)}, call.node().attrs).front();
+  const ValueId points = reshape_to(call, base, {0, -1, axes});
+  const ValueId last = call.add("Slice", {call.ones_like(points), call.ints({0}), call.ints({1}), call.ints({2})});
+  const ValueId columns = call.add("Concat", {points, last}, with_attr("axis", std::int64_t{2}));
+  const ValueId arriving = transpose(call, reshape_to(call, call.grad(0), {0, -1, axes}), {0, 2, 1});
+  call.give(0, call.add("MatMul", {arriving, columns}));
+}
+
 const OpDef kOps[] = {
     {.name = "GridSample",
      .since = 16,
@@ -336,7 +365,8 @@ const OpDef kOps[] = {
      .freedom = "coordinates in float32 (float64 for such a grid), sums in double rounded once",
      .infer = infer_grid_sample,
      .eval = eval_grid_sample,
-     .range = range_grid_sample},
+     .range = range_grid_sample,
+     .vjp = grid_sample_gradient},
     {.name = "AffineGrid",
      .since = 20,
      .summary = "evenly spaced positions in [-1, 1], moved by an affine map",
@@ -345,7 +375,8 @@ const OpDef kOps[] = {
      .freedom = "computed in double and rounded once; with align_corners a single pixel is at -1",
      .infer = infer_affine_grid,
      .eval = eval_affine_grid,
-     .range = range_affine_grid},
+     .range = range_affine_grid,
+     .vjp = affine_grid_gradient},
 };
 
 }  // namespace
