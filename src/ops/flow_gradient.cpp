@@ -58,9 +58,19 @@ Captured wanted_captures(const BuildCall& call) {
 
 // ---- If --------------------------------------------------------------------
 
+std::vector<ValueId> copied_branch(BuildCall& call, std::string_view branch) {
+  require_repeatable(call, call.body(branch));
+  try {
+    return call.writer().copy_body(call.body(branch), {});
+  } catch (const Error& error) {
+    // Type inference takes such a branch to be dead as long as the other one is sound.
+    throw Unsupported("attribute '" + std::string(branch) + "' contradicts itself: " + error.what());
+  }
+}
+
 BodyId branch_gradient(BuildCall& call, std::string_view branch, const Captured& captured) {
   const BodyId body = call.writer().begin_body();
-  const std::vector<ValueId> outputs = call.writer().copy_body(call.body(branch), {});
+  const std::vector<ValueId> outputs = copied_branch(call, branch);
   std::vector<ValueId> results, arriving;
   for (std::size_t i = 0; i < call.output_count(); ++i) {
     if (!call.has_grad(i)) continue;
@@ -294,10 +304,13 @@ Rerun rerun_scan(BuildCall& call, const LoopParts& parts) {
 
 // An If on the same condition, of the gradients of the branches.
 void if_gradient(BuildCall& call) {
+  if (const Tensor* condition = call.known(call.in(0)); condition != nullptr && condition->size() == 1) {
+    const bool taken = element_as_int(*condition, 0) != 0;
+    return call.give_through(copied_branch(call, taken ? "then_branch" : "else_branch"));
+  }
   const Captured captured = wanted_captures(call);
   Attrs attrs;
   for (const std::string_view branch : {"then_branch", "else_branch"}) {
-    require_repeatable(call, call.body(branch));
     attrs.set(std::string(branch), branch_gradient(call, branch, captured));
   }
   const std::vector<ValueId> gradients = call.add_all("If", {call.in(0)}, captured.values.size(), std::move(attrs));
