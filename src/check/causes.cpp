@@ -56,7 +56,8 @@ CauseTracer::Part CauseTracer::start(const Finding& finding) const {
   const DType dtype = analysis_.ranges[finding.value.at()].dtype;
   if (op != nullptr && finding.operand >= 0 && dtype != DType::undefined) {
     for (const Hazard& hazard : op->hazards) {
-      if (hazard.rule != finding.rule || static_cast<int>(hazard.operand) != finding.operand) continue;
+      if (hazard.quantity != nullptr || hazard.rule != finding.rule) continue;
+      if (static_cast<int>(hazard.operand) != finding.operand) continue;
       for (const Unsafe& unsafe : hazard.unsafe(dtype)) {
         if (!meets(seen, {unsafe})) continue;
         if (unsafe.lo == -kInf) return {Part::Kind::low, unsafe.hi};

@@ -86,7 +86,7 @@ bool Judge::inherits_failure(const Node& node) const {
 bool Judge::hits_unsafe(const Node& node, const Finding& finding) const {
   const auto operand = static_cast<std::size_t>(finding.operand);
   for (const Hazard& hazard : node.op->hazards) {
-    if (hazard.rule != finding.rule || hazard.operand != operand) continue;
+    if (hazard.quantity != nullptr || hazard.rule != finding.rule || hazard.operand != operand) continue;
     const Value& value = graph_.value(node.inputs[operand]);
     const Datum* datum = concrete(node.inputs[operand]);
     const Datum loaded = datum == nullptr && value.constant ? Datum(value.constant->load()) : Datum();
@@ -102,7 +102,8 @@ bool Judge::may_have_happened(const Node& node, const Finding& finding, std::spa
                               bool escaped) const {
   if (node.op == nullptr) return true;
   const auto from_table = [&](const Hazard& hazard) {
-    return hazard.rule == finding.rule && static_cast<int>(hazard.operand) == finding.operand;
+    return hazard.quantity == nullptr && hazard.rule == finding.rule &&
+           static_cast<int>(hazard.operand) == finding.operand;
   };
   if (finding.operand >= 0 && std::ranges::any_of(node.op->hazards, from_table)) return hits_unsafe(node, finding);
   if (partial_ && !std::ranges::all_of(outputs, &Datum::present)) return true;
@@ -156,7 +157,8 @@ std::string Judge::unsafe_element(const Node& node, const Finding& finding) cons
   if (node.op == nullptr || finding.operand < 0) return "";
   const auto index = static_cast<std::size_t>(finding.operand);
   for (const Hazard& hazard : node.op->hazards) {
-    if (hazard.rule != finding.rule || hazard.operand != index || index >= node.inputs.size()) continue;
+    if (hazard.quantity != nullptr || hazard.rule != finding.rule) continue;
+    if (hazard.operand != index || index >= node.inputs.size()) continue;
     const Datum datum = operand(node.inputs[index]);
     if (datum.tensor() == nullptr) return "";
     const UnsafeSet unsafe = hazard.unsafe(datum.tensor()->dtype());

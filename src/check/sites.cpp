@@ -78,6 +78,7 @@ bool states_its_result(const Node& node, const Types& types) {
 void Analyzer::check_operands(NodeId id, const Node& node, Operands& operands, std::vector<AbsTensor>& restricted) {
   restricted.reserve(node.op->hazards.size());
   for (const Hazard& hazard : node.op->hazards) {
+    if (hazard.quantity != nullptr) continue;  // the op's range rule decides it
     if (hazard.operand >= operands.size() || operands[hazard.operand].range == nullptr) continue;
     const AbsTensor& operand = *operands[hazard.operand].range;
     const UnsafeSet unsafe = hazard.unsafe(operand.dtype);

@@ -72,6 +72,7 @@ void Analyzer::leave_undecided(NodeId id, const std::string& reason, bool again)
     if (finding.reason.empty()) finding.reason = reason;
   };
   for (const Hazard& hazard : node.op->hazards) {
+    if (hazard.quantity != nullptr) continue;  // the range rule's own: not every node of the op has it
     const auto operand = hazard.operand;
     if (operand >= node.inputs.size() || !node.inputs[operand].valid()) continue;
     const DType dtype = element_dtype(types_[node.inputs[operand]]);

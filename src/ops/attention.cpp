@@ -6,6 +6,7 @@
 #include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/heads.h"
+#include "ops/quantities.h"
 #include "ops/rotary.h"
 
 namespace finity {
@@ -359,6 +360,7 @@ const OpDef kOps[] = {
      .eval = eval_attention,
      .range = range_attention,
      .vjp = attention_gradient,
+     .hazards = attention_hazards(),
      .overflow = "FN204",
      .grants = {.ways = {Way::scales_last}, .measured_on = kOnnxRuntime}},
     {.name = "RotaryEmbedding",

@@ -9,6 +9,7 @@
 #include "ops/legacy_broadcast.h"
 #include "ops/lengths.h"
 #include "ops/partial_ints.h"
+#include "ops/quantities.h"
 
 namespace finity {
 
@@ -320,6 +321,7 @@ const OpDef kOps[] = {
      .eval = eval_pow,
      .range = range_power,
      .vjp = power_gradient,
+     .hazards = power_hazards(),
      .overflow = "FN207",
      .elementwise = true},
     {.name = "BitShift",

@@ -9,6 +9,7 @@
 #include "ops/families.h"
 #include "ops/lengths.h"
 #include "ops/partial_ints.h"
+#include "ops/quantities.h"
 
 namespace finity {
 
@@ -135,6 +136,7 @@ const OpDef kOps[] = {
      .range = range_cast_op,
      .length = length_cast,
      .vjp = cast_gradient,
+     .hazards = cast_hazards(),
      .overflow = "FN206",
      .elementwise = true},
     {.name = "CastLike",
@@ -149,6 +151,7 @@ const OpDef kOps[] = {
      .eval = eval_cast_like,
      .range = range_cast_op,
      .vjp = cast_gradient,
+     .hazards = cast_hazards(),
      .overflow = "FN206"},
     {.name = "BitCast",
      .since = 26,

@@ -8,6 +8,7 @@
 #include "ops/families.h"
 #include "ops/lengths.h"
 #include "ops/norm_range.h"
+#include "ops/quantities.h"
 #include "ops/reduction.h"
 #include "ops/rules.h"
 #include "tensor/convert.h"
@@ -323,6 +324,7 @@ const OpDef kOps[] = {
      .eval = eval_batch_norm,
      .range = range_batch_norm,
      .length = length_given_moments,
+     .hazards = batch_norm_hazards(),
      .grants = {.ways = {Way::factor_and_term}, .measured_on = kOnnxRuntime}},
     {.name = "InstanceNormalization",
      .summary = "(x - mean) / sqrt(variance + epsilon) * scale + bias with the moments of each instance and channel",
@@ -332,6 +334,7 @@ const OpDef kOps[] = {
      .infer = infer_instance_norm,
      .eval = eval_instance_norm,
      .range = range_instance_norm,
+     .hazards = instance_norm_hazards(),
      .grants = {.ways = {Way::factor_and_term}, .measured_on = kOnnxRuntime}},
     {.name = "MeanVarianceNormalization",
      .since = 9,
@@ -342,6 +345,7 @@ const OpDef kOps[] = {
      .infer = infer_mean_variance_norm,
      .eval = eval_mean_variance_norm,
      .range = range_mean_variance_norm,
+     .hazards = mean_variance_norm_hazards(),
      .grants = {.ways = {Way::no_epsilon}, .elsewhere = {Way::difference_of_squares}, .measured_on = kOnnxRuntime}},
     {.name = "LpNormalization",
      .summary = "x divided by its L1 or L2 norm along an axis; 0 where the norm is 0",
@@ -350,7 +354,8 @@ const OpDef kOps[] = {
      .freedom = "sums pairwise in float32 (float64 for float64) and rounds once",
      .infer = infer_lp_norm,
      .eval = eval_lp_norm,
-     .range = range_lp_norm},
+     .range = range_lp_norm,
+     .hazards = lp_norm_hazards()},
     {.name = "LRN",
      .summary = "x / (bias + alpha / size * sum of squares over neighbouring channels) ^ beta",
      .signature = kFloatToFloat,
@@ -360,6 +365,7 @@ const OpDef kOps[] = {
      .infer = infer_local_response_norm,
      .eval = eval_local_response_norm,
      .range = range_local_response_norm,
+     .hazards = local_response_norm_hazards(),
      .grants = {.ways = {Way::difference_of_squares}, .measured_on = kOnnxRuntime}},
 };
 

@@ -31,7 +31,7 @@ std::vector<Datum> run(EvalCall& call, const Node& node, const std::vector<Datum
 // what is left of them.
 void check_hazards(RangeCall& call, const OpDef& op, std::vector<AbsTensor>& operands, bool own_operands) {
   for (const Hazard& hazard : op.hazards) {
-    if (hazard.operand >= operands.size()) continue;
+    if (hazard.quantity != nullptr || hazard.operand >= operands.size()) continue;
     AbsTensor& operand = operands[hazard.operand];
     const UnsafeSet unsafe = hazard.unsafe(operand.dtype);
     bool possible = false;

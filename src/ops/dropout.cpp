@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "ops/families.h"
+#include "ops/quantities.h"
 #include "ops/range_rules.h"
 #include "ops/rules.h"
 #include "tensor/convert.h"
@@ -128,7 +129,8 @@ const OpDef kOps[] = {
      .random = true,
      .infer = infer_dropout,
      .eval = eval_dropout,
-     .range = range_dropout},
+     .range = range_dropout,
+     .hazards = dropout_hazards()},
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "ops/accumulate.h"
 #include "ops/families.h"
+#include "ops/quantities.h"
 #include "ops/range_groups.h"
 #include "ops/reduce_range.h"
 #include "ops/rules.h"
@@ -257,6 +258,7 @@ const OpDef kOps[] = {
      .infer = infer_loss,
      .eval = eval_likelihood_loss,
      .range = range_likelihood_loss,
+     .hazards = likelihood_loss_hazards(),
      .overflow = "FN205"},
     {.name = "SoftmaxCrossEntropyLoss",
      .since = 12,
@@ -268,6 +270,7 @@ const OpDef kOps[] = {
      .infer = infer_loss,
      .eval = eval_cross_entropy_loss,
      .range = range_cross_entropy_loss,
+     .hazards = cross_entropy_loss_hazards(),
      .overflow = "FN205"},
 };
 

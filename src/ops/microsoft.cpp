@@ -13,6 +13,7 @@
 #include "ops/function_range.h"
 #include "ops/microsoft_range.h"
 #include "ops/move.h"
+#include "ops/quantities.h"
 #include "ops/range_rules.h"
 #include "ops/rules.h"
 #include "ops/softmax.h"
@@ -351,7 +352,8 @@ const OpDef kOps[] = {
      .freedom = "shifts by the maximum; sums pairwise in float32 (float64 for float64); rounds once",
      .infer = infer_same_shape,
      .eval = eval_bias_softmax,
-     .range = range_bias_softmax},
+     .range = range_bias_softmax,
+     .hazards = bias_softmax_hazards()},
     // The two norms were written into this domain too by older exporters.
     {.name = "LayerNormalization",
      .domain = kMicrosoft,
@@ -360,7 +362,8 @@ const OpDef kOps[] = {
      .attrs = "axis: int = -1; epsilon: float = 1e-05; stash_type: int = 1",
      .infer = infer_alias<17>,
      .eval = eval_alias<17>,
-     .range = range_alias<17>},
+     .range = range_alias<17>,
+     .hazards = layer_norm_hazards()},
     {.name = "SimplifiedLayerNormalization",
      .domain = kMicrosoft,
      .summary = "x / sqrt(mean(x^2) + epsilon) over the axes from `axis` on, times scale",
@@ -368,7 +371,8 @@ const OpDef kOps[] = {
      .attrs = "axis: int = -1; epsilon: float = 1e-05; stash_type: int = 1",
      .infer = infer_alias<1>,
      .eval = eval_alias<1>,
-     .range = range_alias<1>},
+     .range = range_alias<1>,
+     .hazards = rms_norm_hazards()},
     {.name = "Trilu",
      .domain = kMicrosoft,
      .summary = "upper or lower triangle of matrices, zeros elsewhere",
@@ -448,6 +452,7 @@ const OpDef kOps[] = {
      .infer = infer_loss,
      .eval = eval_loss,
      .range = range_loss_internal,
+     .hazards = cross_entropy_loss_hazards(),
      .overflow = "FN205"},
     {.name = "Scale",
      .domain = kMicrosoft,
@@ -458,6 +463,7 @@ const OpDef kOps[] = {
      .infer = infer_same_shape,
      .eval = eval_scale,
      .range = range_microsoft_scale,
+     .hazards = scale_down_hazards(),
      .overflow = "FN203"},
     {.name = "RelativePositionBias",
      .domain = kMicrosoft,

@@ -10,6 +10,7 @@
 #include "ops/families.h"
 #include "ops/heads.h"
 #include "ops/matmul.h"
+#include "ops/quantities.h"
 #include "ops/rules.h"
 #include "ops/score_mask.h"
 #include "tensor/convert.h"
@@ -336,6 +337,7 @@ const OpDef kOps[] = {
      .infer = infer_attention,
      .eval = eval_attention,
      .range = range_microsoft_attention,
+     .hazards = microsoft_attention_hazards(),
      .overflow = "FN204"},
     {.name = "MultiHeadAttention",
      .domain = kMicrosoft,
@@ -348,6 +350,7 @@ const OpDef kOps[] = {
      .infer = infer_multi_head,
      .eval = eval_multi_head,
      .range = range_multi_head,
+     .hazards = multi_head_hazards(),
      .overflow = "FN204"},
 };
 

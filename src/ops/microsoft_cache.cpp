@@ -8,6 +8,7 @@
 #include "ops/attention_range.h"
 #include "ops/families.h"
 #include "ops/heads.h"
+#include "ops/quantities.h"
 #include "ops/rotary.h"
 #include "ops/rules.h"
 #include "ops/score_mask.h"
@@ -335,6 +336,7 @@ const OpDef kOps[] = {
      .infer = infer_group_query,
      .eval = eval_group_query,
      .range = range_group_query,
+     .hazards = group_query_hazards(),
      .overflow = "FN204"},
 };
 

@@ -8,6 +8,7 @@
 #include "ops/families.h"
 #include "ops/microsoft_norm_range.h"
 #include "ops/normalize.h"
+#include "ops/quantities.h"
 #include "ops/rules.h"
 #include "tensor/convert.h"
 
@@ -279,7 +280,8 @@ const OpDef kOps[] = {
      .freedom = kWideAndOnce,
      .infer = infer_skip_norm,
      .eval = eval_skip_norm<Centre::mean>,
-     .range = range_skip_layer_norm},
+     .range = range_skip_layer_norm,
+     .hazards = skip_layer_norm_hazards()},
     {.name = "SkipSimplifiedLayerNormalization",
      .domain = kMicrosoft,
      .summary = "RMS normalisation of input + skip + bias over the last axis",
@@ -289,7 +291,8 @@ const OpDef kOps[] = {
      .freedom = kWideAndOnce,
      .infer = infer_skip_norm,
      .eval = eval_skip_norm<Centre::zero>,
-     .range = range_skip_rms_norm},
+     .range = range_skip_rms_norm,
+     .hazards = skip_rms_norm_hazards()},
     {.name = "EmbedLayerNormalization",
      .domain = kMicrosoft,
      .summary = "layer normalisation of the sum of word, position and segment embeddings",
@@ -300,7 +303,8 @@ const OpDef kOps[] = {
      .freedom = kWideAndOnce,
      .infer = infer_embed,
      .eval = eval_embed,
-     .range = range_embed_layer_norm},
+     .range = range_embed_layer_norm,
+     .hazards = embed_layer_norm_hazards()},
     {.name = "GroupNorm",
      .domain = kMicrosoft,
      .summary = "group normalisation of channels-last images, then perhaps SiLU",
@@ -309,7 +313,8 @@ const OpDef kOps[] = {
      .freedom = kWideAndOnce,
      .infer = infer_group_norm,
      .eval = eval_group_norm,
-     .range = range_image_group_norm},
+     .range = range_image_group_norm,
+     .hazards = image_group_norm_hazards()},
     {.name = "SkipGroupNorm",
      .domain = kMicrosoft,
      .summary = "group normalisation of x + skip + bias, then perhaps SiLU",
@@ -318,7 +323,8 @@ const OpDef kOps[] = {
      .freedom = kWideAndOnce,
      .infer = infer_group_norm,
      .eval = eval_skip_group_norm,
-     .range = range_skip_group_norm},
+     .range = range_skip_group_norm,
+     .hazards = skip_group_norm_hazards()},
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "ops/families.h"
 #include "ops/norm_range.h"
 #include "ops/normalize.h"
+#include "ops/quantities.h"
 #include "ops/rules.h"
 
 namespace finity {
@@ -118,6 +119,7 @@ const OpDef kOps[] = {
      .infer = infer_row_norm,
      .eval = eval_row_norm<Centre::mean>,
      .range = range_layer_norm,
+     .hazards = layer_norm_hazards(),
      .grants = {.ways = {Way::broadcast_differs},
                 .elsewhere = {Way::difference_of_squares},
                 .measured_on = kOnnxRuntime}},
@@ -129,7 +131,8 @@ const OpDef kOps[] = {
      .freedom = kTwoStages,
      .infer = infer_row_norm,
      .eval = eval_row_norm<Centre::zero>,
-     .range = range_rms_norm},
+     .range = range_rms_norm,
+     .hazards = rms_norm_hazards()},
     {.name = "RMSNormalization",
      .since = 23,
      .summary = "x / sqrt(mean(x^2) + epsilon) over the axes from `axis` on, times scale",
@@ -138,7 +141,8 @@ const OpDef kOps[] = {
      .freedom = kTwoStages,
      .infer = infer_row_norm,
      .eval = eval_row_norm<Centre::zero>,
-     .range = range_rms_norm},
+     .range = range_rms_norm,
+     .hazards = rms_norm_hazards()},
     {.name = "GroupNormalization",
      .since = 18,
      .summary = "(x - mean) / sqrt(variance + epsilon) per instance and group of channels, times scale, plus bias",
@@ -148,6 +152,7 @@ const OpDef kOps[] = {
      .infer = infer_group_norm,
      .eval = eval_group_norm,
      .range = range_group_norm,
+     .hazards = group_norm_hazards(),
      .grants = {.ways = {Way::difference_of_squares}, .measured_on = kOnnxRuntime}},
 };
 

@@ -10,6 +10,7 @@
 #include "ops/lengths.h"
 #include "ops/pool_range.h"
 #include "ops/pooling.h"
+#include "ops/quantities.h"
 #include "ops/rules.h"
 #include "tensor/convert.h"
 
@@ -223,6 +224,7 @@ const OpDef kOps[] = {
      .eval = eval_max_pool,
      .range = range_max_pool,
      .length = length_max_pool,
+     .hazards = window_hazards(),
      .grants = {.ways = {Way::lowest_for_nothing, Way::passes_over_nan, Way::leaves_out_padding},
                 .measured_on = kOnnxRuntime}},
     {.name = "AveragePool",
@@ -236,6 +238,7 @@ const OpDef kOps[] = {
      .eval = eval_average_pool,
      .range = range_average_pool,
      .length = length_average_pool,
+     .hazards = window_hazards(),
      .overflow = "FN205"},
     {.name = "LpPool",
      .summary = "p-norm of each window",
@@ -256,6 +259,7 @@ const OpDef kOps[] = {
      .eval = eval_global_max_pool,
      .range = range_global_max_pool,
      .length = length_global_max_pool,
+     .hazards = reduction_hazards(),
      .grants = {.ways = {Way::lowest_for_nothing, Way::passes_over_nan}, .measured_on = kOnnxRuntime}},
     {.name = "GlobalAveragePool",
      .summary = "mean of each channel",
@@ -265,6 +269,7 @@ const OpDef kOps[] = {
      .eval = eval_global_average_pool,
      .range = range_global_average_pool,
      .length = length_global_average_pool,
+     .hazards = reduction_hazards(),
      .overflow = "FN205"},
     {.name = "GlobalLpPool",
      .summary = "p-norm of each channel",

@@ -6,6 +6,7 @@
 #include "ops/accumulate.h"
 #include "ops/cell_activation.h"
 #include "ops/families.h"
+#include "ops/quantities.h"
 #include "ops/recurrent_gradient.h"
 #include "ops/recurrent_range.h"
 #include "ops/rules.h"
@@ -352,6 +353,7 @@ const OpDef kOps[] = {
      .eval = eval_recurrent<RnnCell>,
      .range = range_rnn,
      .vjp = rnn_gradient,
+     .hazards = recurrent_hazards(),
      .overflow = "FN204",
      .grants = kCell},
     {.name = "GRU",
@@ -365,6 +367,7 @@ const OpDef kOps[] = {
      .eval = eval_recurrent<GruCell>,
      .range = range_gru,
      .vjp = gru_gradient,
+     .hazards = recurrent_hazards(),
      .overflow = "FN204",
      .grants = kCell},
     {.name = "LSTM",
@@ -379,6 +382,7 @@ const OpDef kOps[] = {
      .eval = eval_recurrent<LstmCell>,
      .range = range_lstm,
      .vjp = lstm_gradient,
+     .hazards = recurrent_hazards(),
      .overflow = "FN204",
      .grants = kCell},
 };

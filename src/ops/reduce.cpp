@@ -7,6 +7,7 @@
 
 #include "ops/accumulate.h"
 #include "ops/families.h"
+#include "ops/quantities.h"
 #include "ops/reduce_range.h"
 #include "ops/reduction.h"
 #include "ops/rules.h"
@@ -225,6 +226,7 @@ const OpDef kOps[] = {
      .infer = infer_reduce,
      .eval = eval_reduce<Mean>,
      .range = range_reduce_mean,
+     .hazards = reduction_hazards(),
      .overflow = "FN205"},
     {.name = "ReduceProd",
      .summary = "product over axes; 1 for no elements",
@@ -273,6 +275,7 @@ const OpDef kOps[] = {
      .infer = infer_reduce,
      .eval = eval_reduce<LogOfSum>,
      .range = range_reduce_log_sum,
+     .hazards = log_sum_hazards(),
      .overflow = "FN205"},
     {.name = "ReduceLogSumExp",
      .summary = "logarithm of the sum of exponentials over axes; -inf for no elements",
@@ -282,6 +285,7 @@ const OpDef kOps[] = {
      .infer = infer_reduce,
      .eval = eval_reduce<LogOfSumOfExp>,
      .range = range_reduce_log_sum_exp,
+     .hazards = log_sum_exp_hazards(),
      .overflow = "FN205",
      .grants = {.ways = {Way::starts_from_zero, Way::no_shift}, .measured_on = kOnnxRuntime}},
     {.name = "ReduceMax",
@@ -294,6 +298,7 @@ const OpDef kOps[] = {
      .infer = infer_reduce,
      .eval = eval_reduce<Largest>,
      .range = range_reduce_max,
+     .hazards = reduction_hazards(),
      .grants = {.ways = {Way::passes_over_nan}, .measured_on = kOnnxRuntime}},
     {.name = "ReduceMin",
      .summary = "smallest element over axes; inf or the dtype's largest value for no elements",
@@ -305,6 +310,7 @@ const OpDef kOps[] = {
      .infer = infer_reduce,
      .eval = eval_reduce<Smallest>,
      .range = range_reduce_min,
+     .hazards = reduction_hazards(),
      .grants = {.ways = {Way::passes_over_nan}, .measured_on = kOnnxRuntime}},
 };
 

@@ -1,3 +1,4 @@
+#include "ops/quantities.h"
 #include "ops/softmax.h"
 
 #include <cmath>
@@ -119,7 +120,8 @@ const OpDef kOps[] = {
      .freedom = "shifts by the maximum; exponentials and their pairwise sum are held in float32 (float64 for float64)",
      .infer = infer_rows,
      .eval = eval_rows<softmax>,
-     .range = range_softmax},
+     .range = range_softmax,
+     .hazards = softmax_hazards()},
     {.name = "LogSoftmax",
      .summary = "log(softmax(x)) along an axis; before opset 13 over all axes from `axis` on",
      .signature = kRows,
@@ -129,6 +131,7 @@ const OpDef kOps[] = {
      .infer = infer_rows,
      .eval = eval_rows<log_softmax>,
      .range = range_log_softmax,
+     .hazards = softmax_hazards(),
      .grants = {.ways = {Way::passes_over_nan}, .measured_on = kOnnxRuntime}},
     {.name = "Hardmax",
      .summary = "1 at the first maximum along an axis, else 0; before opset 13 over all axes from `axis` on",

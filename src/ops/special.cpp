@@ -9,6 +9,7 @@
 #include "ops/fact_rules.h"
 #include "ops/families.h"
 #include "ops/function_range.h"
+#include "ops/quantities.h"
 #include "ops/range_rules.h"
 #include "tensor/float_formats.h"
 
@@ -203,6 +204,7 @@ const OpDef kOps[] = {
      .eval = eval_float_unary<log_gamma>,
      .range = range_with_poles<log_gamma_of>,
      .vjp = gradients<"X: Mul(dY, finity:Digamma(X))">,
+     .hazards = pole_hazards(),
      .overflow = "FN209",
      .elementwise = true},
     {.name = "Digamma",
@@ -213,6 +215,7 @@ const OpDef kOps[] = {
      .infer = infer_same_shape,
      .eval = eval_float_unary<digamma>,
      .range = range_with_poles<digamma_range>,
+     .hazards = pole_hazards(),
      .overflow = "FN209",
      .elementwise = true},
 };

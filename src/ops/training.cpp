@@ -7,6 +7,7 @@
 #include "ops/build_call.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
+#include "ops/quantities.h"
 #include "ops/range_rules.h"
 #include "ops/rules.h"
 #include "ops/training_range.h"
@@ -187,7 +188,8 @@ const OpDef kOps[] = {
                   "(updated_flag: bool, accumulation_buffer_out?: T) where T: float",
      .infer = infer_accumulator,
      .eval = eval_accumulator,
-     .range = range_accumulator},
+     .range = range_accumulator,
+     .hazards = accumulator_hazards()},
     {.name = "Adagrad",
      .domain = kDomain,
      .summary = "a step of the Adagrad optimiser",
@@ -197,7 +199,8 @@ const OpDef kOps[] = {
      .freedom = kStepFreedom,
      .infer = infer_step<3>,
      .eval = eval_adagrad,
-     .range = range_adagrad},
+     .range = range_adagrad,
+     .hazards = adagrad_hazards()},
     {.name = "Adam",
      .domain = kDomain,
      .summary = "a step of the Adam optimiser",
@@ -208,7 +211,8 @@ const OpDef kOps[] = {
      .freedom = kStepFreedom,
      .infer = infer_step<4>,
      .eval = eval_adam,
-     .range = range_adam},
+     .range = range_adam,
+     .hazards = adam_hazards()},
     {.name = "Momentum",
      .domain = kDomain,
      .summary = "a step of gradient descent with standard or Nesterov momentum",

@@ -9,6 +9,7 @@
 #include "ops/families.h"
 #include "ops/function_range.h"
 #include "ops/lengths.h"
+#include "ops/quantities.h"
 #include "ops/range_rules.h"
 #include "ops/relations.h"
 #include "ops/unary_functions.h"
@@ -317,6 +318,7 @@ const OpDef kOps[] = {
      .eval = eval_float_unary<std::tan>,
      .range = range_tan,
      .vjp = gradients<"X: Mul(dY, Add(1, Mul(Y, Y)))">,
+     .hazards = tangent_hazards(),
      .elementwise = true,
      .grants = kCoarse},
     {.name = "Asin",

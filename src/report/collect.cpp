@@ -222,6 +222,7 @@ class Collector {
     if (op == nullptr || finding.operand < 0) return;
     for (const Hazard& hazard : op->hazards) {
       if (hazard.rule != finding.rule || hazard.operand != static_cast<std::size_t>(finding.operand)) continue;
+      if (hazard.quantity != nullptr) continue;  // the unsafe values are not the operand's
       if (hazard.unsafe != nullptr) alarm.unsafe = unsafe_text(hazard.unsafe(alarm.dtype), alarm.dtype);
     }
   }

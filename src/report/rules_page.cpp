@@ -75,7 +75,7 @@ std::vector<RuleSite> rule_sites(const Rule& rule) {
   std::vector<RuleSite> sites;
   for (const OpDef* op : all_ops()) {
     for (const Hazard& hazard : op->hazards) {
-      if (hazard.rule != rule.code || hazard.unsafe == nullptr) continue;
+      if (hazard.rule != rule.code || hazard.unsafe == nullptr || hazard.quantity != nullptr) continue;
       RuleSite site = {.op = full_name(*op), .operand = hazard.operand};
       for (const DType dtype : kShownFormats) {
         const std::string text = unsafe_text(hazard.unsafe(dtype), dtype);

@@ -118,8 +118,9 @@ class Judge {
       const bool produces = std::ranges::any_of(
           node.outputs, [&](ValueId id) { return id.valid() && graph_.value(id).name == expected.name; });
       if (!produces || node.op == nullptr) continue;
-      const bool about_operand =
-          std::ranges::any_of(node.op->hazards, [&](const Hazard& hazard) { return hazard.rule == expected.rule; });
+      const bool about_operand = std::ranges::any_of(node.op->hazards, [&](const Hazard& hazard) {
+        return hazard.quantity == nullptr && hazard.rule == expected.rule;
+      });
       if (about_operand) {
         EXPECT_FALSE(sites.empty()) << at(expected.line) << "no site at all: " << expected.name << " " << expected.rule
                                     << "\n"

@@ -101,7 +101,7 @@ Tensor draw_tensor(const Operand& operand, const Range& range, Rng& rng) {
 
 bool meets_hazard(const OpDef& op, const std::vector<Range>& ranges, const std::vector<Operand>& operands) {
   return std::ranges::any_of(op.hazards, [&](const Hazard& hazard) {
-    return hazard.operand < ranges.size() &&
+    return hazard.quantity == nullptr && hazard.operand < ranges.size() &&
            meets(ranges[hazard.operand], hazard.unsafe(operands[hazard.operand].dtype));
   });
 }
