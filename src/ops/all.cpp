@@ -20,6 +20,7 @@ constexpr std::span<const OpDef> (*kFamilies[])() = {
     unary_ops,
     special_ops,
     gradient_ops,
+    window_gradient_ops,
     activation_ops,
     binary_ops,
     compare_ops,

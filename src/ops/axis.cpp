@@ -6,6 +6,7 @@
 #include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/movement_rules.h"
+#include "ops/reduce_gradient.h"
 #include "ops/shape_values.h"
 
 namespace finity {
@@ -338,7 +339,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_arg,
      .eval = eval_arg<ByLargest>,
-     .range = range_arg},
+     .range = range_arg,
+     .vjp = flat},
     {.name = "ArgMin",
      .summary = "position of the smallest element along an axis",
      .signature = kArg,
@@ -348,7 +350,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_arg,
      .eval = eval_arg<BySmallest>,
-     .range = range_arg},
+     .range = range_arg,
+     .vjp = flat},
     {.name = "TopK",
      .summary = "the k largest or smallest elements along an axis, and their positions",
      .signature = "(X: T, K?: int64) -> (Values: T, Indices: int64) where T: number",
@@ -358,7 +361,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_top_k,
      .eval = eval_top_k,
-     .range = range_top_k},
+     .range = range_top_k,
+     .vjp = top_k_gradient},
     {.name = "CumSum",
      .since = 11,
      .summary = "running sum along an axis",
@@ -371,6 +375,7 @@ const OpDef kOps[] = {
      .infer = infer_running,
      .eval = eval_running<Plus>,
      .range = range_running<running_sum>,
+     .vjp = running_sum_gradient,
      .overflow = "FN205"},
     {.name = "CumProd",
      .since = 26,
@@ -383,6 +388,7 @@ const OpDef kOps[] = {
      .infer = infer_running,
      .eval = eval_running<Times>,
      .range = range_running<running_product>,
+     .vjp = running_product_gradient,
      .overflow = "FN205"},
 };
 

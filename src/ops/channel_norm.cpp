@@ -7,6 +7,7 @@
 #include "ops/accumulate.h"
 #include "ops/families.h"
 #include "ops/lengths.h"
+#include "ops/norm_gradient.h"
 #include "ops/norm_range.h"
 #include "ops/quantities.h"
 #include "ops/reduction.h"
@@ -324,6 +325,7 @@ const OpDef kOps[] = {
      .eval = eval_batch_norm,
      .range = range_batch_norm,
      .length = length_given_moments,
+     .vjp = batch_norm_gradient,
      .hazards = batch_norm_hazards(),
      .grants = {.ways = {Way::factor_and_term}, .measured_on = kOnnxRuntime}},
     {.name = "InstanceNormalization",
@@ -334,6 +336,7 @@ const OpDef kOps[] = {
      .infer = infer_instance_norm,
      .eval = eval_instance_norm,
      .range = range_instance_norm,
+     .vjp = instance_norm_gradient,
      .hazards = instance_norm_hazards(),
      .grants = {.ways = {Way::factor_and_term}, .measured_on = kOnnxRuntime}},
     {.name = "MeanVarianceNormalization",
@@ -345,6 +348,7 @@ const OpDef kOps[] = {
      .infer = infer_mean_variance_norm,
      .eval = eval_mean_variance_norm,
      .range = range_mean_variance_norm,
+     .vjp = mean_variance_norm_gradient,
      .hazards = mean_variance_norm_hazards(),
      .grants = {.ways = {Way::no_epsilon}, .elsewhere = {Way::difference_of_squares}, .measured_on = kOnnxRuntime}},
     {.name = "LpNormalization",
@@ -355,6 +359,7 @@ const OpDef kOps[] = {
      .infer = infer_lp_norm,
      .eval = eval_lp_norm,
      .range = range_lp_norm,
+     .vjp = lp_norm_gradient,
      .hazards = lp_norm_hazards()},
     {.name = "LRN",
      .summary = "x / (bias + alpha / size * sum of squares over neighbouring channels) ^ beta",
@@ -365,6 +370,7 @@ const OpDef kOps[] = {
      .infer = infer_local_response_norm,
      .eval = eval_local_response_norm,
      .range = range_local_response_norm,
+     .vjp = local_response_norm_gradient,
      .hazards = local_response_norm_hazards(),
      .grants = {.ways = {Way::difference_of_squares}, .measured_on = kOnnxRuntime}},
 };

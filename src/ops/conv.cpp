@@ -8,6 +8,7 @@
 #include "ops/dot.h"
 #include "ops/families.h"
 #include "ops/lengths.h"
+#include "ops/linear_gradient.h"
 #include "ops/rules.h"
 #include "tensor/convert.h"
 
@@ -121,6 +122,7 @@ const OpDef kOps[] = {
      .eval = eval_conv,
      .range = range_conv,
      .length = length_conv,
+     .vjp = conv_gradient,
      .overflow = "FN204",
      .grants = {.ways = {Way::scales_weights}, .measured_on = kOnnxRuntime}},
     {.name = "CausalConvWithState",

@@ -10,6 +10,7 @@
 #include "ops/dot.h"
 #include "ops/families.h"
 #include "ops/lengths.h"
+#include "ops/linear_gradient.h"
 #include "ops/rules.h"
 #include "ops/window.h"
 #include "tensor/convert.h"
@@ -194,6 +195,48 @@ void eval_conv_transpose(EvalCall& call) {
            }));
 }
 
+// The convolution that it is the transpose of: its attributes, with the pads as they turn out.
+Attrs transposed_attrs(const BuildCall& call) {
+  const std::size_t spatial = call.rank(call.in(0)) - 2;
+  const Shape& x = call.in_type(0).shape;
+  const std::optional<Dims> w = call.dims(call.in(1));
+  const OutputSpec spec = read_output_spec(call, spatial);
+  const Shape kernel = w ? Type::tensor_of(DType::undefined, *w).shape : Shape(spatial + 2);
+  const Window window = read_window(call, spatial, std::span(kernel).subspan(2));
+  const bool plain = spec.shape.empty() && !is_same(window.auto_pad);
+  std::vector<std::int64_t> pads(2 * spatial);
+  for (std::size_t i = 0; i < spatial; ++i) {
+    PlacedAxis axis{window.axes[i], 0, 0};
+    if (!plain) {
+      if (!w || !x[i + 2].known()) throw Unsupported("its derivative needs sizes that are not known");
+      axis = place_transposed(window, spec, i, x[i + 2].size);
+      // Beyond the last window there may be room for one that the op does not have.
+      const std::int64_t full = axis.stride * (axis.output - 1) + axis.extent();
+      if (axis.input + axis.pad_begin >= full + axis.stride) throw Unsupported("its output is larger than its windows");
+      axis.pad_end = std::max<std::int64_t>(full - axis.input - axis.pad_begin, 0);
+    } else if (spec.padding[i] >= axis.stride) {
+      throw Unsupported("its derivative is not known for an output_padding of a stride or more");
+    }
+    pads[i] = axis.pad_begin;
+    pads[spatial + i] = axis.pad_end;
+  }
+  Attrs attrs;
+  for (const std::string_view name : {"strides", "dilations", "group"}) {
+    if (const Attr* attr = call.node().attrs.find(name)) attrs.set(std::string(name), *attr);
+  }
+  attrs.set("pads", std::move(pads));
+  return attrs;
+}
+
+// The input's gradient is that convolution of the result's; the weights' is that of its weights, whose result is X.
+void conv_transpose_gradient(BuildCall& call) {
+  const ValueId x = call.in(0), w = call.in(1), gradient = call.grad(0);
+  const Attrs attrs = transposed_attrs(call);
+  if (call.wanted(0)) call.give(0, call.add("Conv", {gradient, w}, attrs));
+  if (call.wanted(1)) call.give(1, call.add("finity:ConvWeightGradient", {x, gradient, w}, attrs));
+  give_bias_gradient(call, 2);
+}
+
 // ---- Col2Im ------------------------------------------------------------------
 
 // The window over the image; block_shape is the kernel.
@@ -281,6 +324,7 @@ const OpDef kOps[] = {
      .eval = eval_conv_transpose,
      .range = range_conv_transpose,
      .length = length_conv_transpose,
+     .vjp = conv_transpose_gradient,
      .overflow = "FN204"},
     {.name = "Col2Im",
      .since = 18,

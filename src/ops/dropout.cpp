@@ -4,6 +4,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "ops/build_call.h"
 #include "ops/families.h"
 #include "ops/quantities.h"
 #include "ops/range_rules.h"
@@ -119,6 +120,34 @@ void range_dropout(RangeCall& call) {
   });
 }
 
+// ---- gradient --------------------------------------------------------------
+
+// nullopt: it depends on data.
+std::optional<bool> known_training(const BuildCall& call) {
+  if (call.version() < 7) return call.integer("is_test") == 0;
+  if (!call.has_input(2)) return false;
+  if (const Tensor* mode = call.known(call.in(2))) return element_as_int(*mode, 0) != 0;
+  return std::nullopt;
+}
+
+// Without a mask the result shows what was dropped, except where the operand is 0: that is taken to be kept.
+ValueId kept_elements(BuildCall& call) {
+  if (call.has_output(1)) return call.cast(call.out(1), DType::boolean);
+  const ValueId zero = call.scalar(0);
+  const ValueId vanished = call.add("Equal", {call.out(0), zero});
+  const ValueId was_there = call.add("Not", {call.add("Equal", {call.in(0), zero})});
+  return call.add("Not", {call.add("And", {vanished, was_there})});
+}
+
+void dropout_gradient(BuildCall& call) {
+  const std::optional<bool> training = known_training(call);
+  if (training == false) return call.give(0, call.grad(0));
+  const ValueId ratio = call.has_input(1) ? call.cast(call.in(1), call.dtype()) : call.scalar(call.real("ratio"));
+  const ValueId scaled = call.quotient(call.grad(0), call.difference(call.scalar(1), ratio));
+  const ValueId trained = call.add("Where", {kept_elements(call), scaled, call.scalar(0)});
+  call.give(0, training ? trained : call.add("Where", {call.in(2), trained, call.grad(0)}));
+}
+
 const OpDef kOps[] = {
     {.name = "Dropout",
      .summary = "the input itself; in training each element is zeroed with probability ratio and the rest scaled up",
@@ -130,6 +159,7 @@ const OpDef kOps[] = {
      .infer = infer_dropout,
      .eval = eval_dropout,
      .range = range_dropout,
+     .vjp = dropout_gradient,
      .hazards = dropout_hazards()},
 };
 

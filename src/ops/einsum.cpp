@@ -10,6 +10,7 @@
 #include "ops/contract_range.h"
 #include "ops/dot.h"
 #include "ops/families.h"
+#include "ops/linear_gradient.h"
 #include "ops/matmul_range.h"
 #include "ops/rules.h"
 #include "tensor/convert.h"
@@ -410,6 +411,7 @@ const OpDef kOps[] = {
      .infer = infer_einsum,
      .eval = eval_einsum,
      .range = range_einsum,
+     .vjp = einsum_gradient,
      .overflow = "FN204",
      .grants = {.ways = {Way::sums_first}, .measured_on = kOnnxRuntime}},
 };

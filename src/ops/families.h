@@ -10,6 +10,7 @@ namespace finity {
 std::span<const OpDef> unary_ops();
 std::span<const OpDef> special_ops();
 std::span<const OpDef> gradient_ops();
+std::span<const OpDef> window_gradient_ops();
 std::span<const OpDef> activation_ops();
 std::span<const OpDef> binary_ops();
 std::span<const OpDef> compare_ops();

@@ -7,6 +7,7 @@
 #include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/lengths.h"
+#include "ops/linear_gradient.h"
 #include "ops/matmul.h"
 #include "ops/matmul_range.h"
 #include "ops/rules.h"
@@ -185,6 +186,7 @@ const OpDef kOps[] = {
      .eval = eval_matmul,
      .range = range_matmul,
      .length = length_matmul,
+     .vjp = matmul_gradient,
      .overflow = "FN204",
      .grants = {.ways = {Way::scales_last, Way::scales_weights}, .measured_on = kOnnxRuntime}},
     {.name = "Gemm",
@@ -197,6 +199,7 @@ const OpDef kOps[] = {
      .eval = eval_gemm,
      .range = range_gemm,
      .length = length_gemm,
+     .vjp = gemm_gradient,
      .overflow = "FN204"},
     {.name = "Det",
      .since = 11,

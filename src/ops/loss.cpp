@@ -4,6 +4,7 @@
 
 #include "ops/accumulate.h"
 #include "ops/families.h"
+#include "ops/loss_gradient.h"
 #include "ops/quantities.h"
 #include "ops/range_groups.h"
 #include "ops/reduce_range.h"
@@ -258,6 +259,7 @@ const OpDef kOps[] = {
      .infer = infer_loss,
      .eval = eval_likelihood_loss,
      .range = range_likelihood_loss,
+     .vjp = likelihood_loss_gradient,
      .hazards = likelihood_loss_hazards(),
      .overflow = "FN205"},
     {.name = "SoftmaxCrossEntropyLoss",
@@ -270,6 +272,7 @@ const OpDef kOps[] = {
      .infer = infer_loss,
      .eval = eval_cross_entropy_loss,
      .range = range_cross_entropy_loss,
+     .vjp = cross_entropy_loss_gradient,
      .hazards = cross_entropy_loss_hazards(),
      .overflow = "FN205"},
 };

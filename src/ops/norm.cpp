@@ -1,6 +1,7 @@
 // Normalisations of whole rows: layer, RMS, group. See normalize.h for their two stages.
 #include "base/error.h"
 #include "ops/families.h"
+#include "ops/norm_gradient.h"
 #include "ops/norm_range.h"
 #include "ops/normalize.h"
 #include "ops/quantities.h"
@@ -119,6 +120,7 @@ const OpDef kOps[] = {
      .infer = infer_row_norm,
      .eval = eval_row_norm<Centre::mean>,
      .range = range_layer_norm,
+     .vjp = layer_norm_gradient,
      .hazards = layer_norm_hazards(),
      .grants = {.ways = {Way::broadcast_differs},
                 .elsewhere = {Way::difference_of_squares},
@@ -132,6 +134,7 @@ const OpDef kOps[] = {
      .infer = infer_row_norm,
      .eval = eval_row_norm<Centre::zero>,
      .range = range_rms_norm,
+     .vjp = rms_norm_gradient,
      .hazards = rms_norm_hazards()},
     {.name = "RMSNormalization",
      .since = 23,
@@ -142,6 +145,7 @@ const OpDef kOps[] = {
      .infer = infer_row_norm,
      .eval = eval_row_norm<Centre::zero>,
      .range = range_rms_norm,
+     .vjp = rms_norm_gradient,
      .hazards = rms_norm_hazards()},
     {.name = "GroupNormalization",
      .since = 18,
@@ -152,6 +156,7 @@ const OpDef kOps[] = {
      .infer = infer_group_norm,
      .eval = eval_group_norm,
      .range = range_group_norm,
+     .vjp = group_norm_gradient,
      .hazards = group_norm_hazards(),
      .grants = {.ways = {Way::difference_of_squares}, .measured_on = kOnnxRuntime}},
 };

@@ -8,6 +8,7 @@
 #include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/lengths.h"
+#include "ops/pool_gradient.h"
 #include "ops/pool_range.h"
 #include "ops/pooling.h"
 #include "ops/quantities.h"
@@ -224,6 +225,7 @@ const OpDef kOps[] = {
      .eval = eval_max_pool,
      .range = range_max_pool,
      .length = length_max_pool,
+     .vjp = max_pool_gradient,
      .hazards = window_hazards(),
      .grants = {.ways = {Way::lowest_for_nothing, Way::passes_over_nan, Way::leaves_out_padding},
                 .measured_on = kOnnxRuntime}},
@@ -238,6 +240,7 @@ const OpDef kOps[] = {
      .eval = eval_average_pool,
      .range = range_average_pool,
      .length = length_average_pool,
+     .vjp = average_pool_gradient,
      .hazards = window_hazards(),
      .overflow = "FN205"},
     {.name = "LpPool",
@@ -249,6 +252,7 @@ const OpDef kOps[] = {
      .infer = infer_pool,
      .eval = eval_lp_pool,
      .range = range_lp_pool,
+     .vjp = lp_pool_gradient,
      .overflow = "FN205"},
     {.name = "GlobalMaxPool",
      .summary = "largest element of each channel",
@@ -259,6 +263,7 @@ const OpDef kOps[] = {
      .eval = eval_global_max_pool,
      .range = range_global_max_pool,
      .length = length_global_max_pool,
+     .vjp = global_max_pool_gradient,
      .hazards = reduction_hazards(),
      .grants = {.ways = {Way::lowest_for_nothing, Way::passes_over_nan}, .measured_on = kOnnxRuntime}},
     {.name = "GlobalAveragePool",
@@ -269,6 +274,7 @@ const OpDef kOps[] = {
      .eval = eval_global_average_pool,
      .range = range_global_average_pool,
      .length = length_global_average_pool,
+     .vjp = global_average_pool_gradient,
      .hazards = reduction_hazards(),
      .overflow = "FN205"},
     {.name = "GlobalLpPool",
@@ -279,6 +285,7 @@ const OpDef kOps[] = {
      .infer = infer_global_pool,
      .eval = eval_global_lp_pool,
      .range = range_global_lp_pool,
+     .vjp = global_lp_pool_gradient,
      .overflow = "FN205"},
     {.name = "MaxUnpool",
      .since = 9,
@@ -289,7 +296,8 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_max_unpool,
      .eval = eval_max_unpool,
-     .range = range_max_unpool},
+     .range = range_max_unpool,
+     .vjp = max_unpool_gradient},
 };
 
 }  // namespace

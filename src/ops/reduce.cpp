@@ -8,6 +8,7 @@
 #include "ops/accumulate.h"
 #include "ops/families.h"
 #include "ops/quantities.h"
+#include "ops/reduce_gradient.h"
 #include "ops/reduce_range.h"
 #include "ops/reduction.h"
 #include "ops/rules.h"
@@ -216,6 +217,7 @@ const OpDef kOps[] = {
      .infer = infer_reduce,
      .eval = eval_reduce<Sum>,
      .range = range_reduce_sum,
+     .vjp = reduce_sum_gradient,
      .overflow = "FN205"},
     {.name = "ReduceMean",
      .summary = "mean over axes; NaN for no elements, an error for no integers",
@@ -226,6 +228,7 @@ const OpDef kOps[] = {
      .infer = infer_reduce,
      .eval = eval_reduce<Mean>,
      .range = range_reduce_mean,
+     .vjp = reduce_mean_gradient,
      .hazards = reduction_hazards(),
      .overflow = "FN205"},
     {.name = "ReduceProd",
@@ -238,6 +241,7 @@ const OpDef kOps[] = {
      .infer = infer_product,
      .eval = eval_reduce<Product>,
      .range = range_reduce_product,
+     .vjp = reduce_product_gradient,
      .overflow = "FN205"},
     {.name = "ReduceSumSquare",
      .summary = "sum of squares over axes; 0 for no elements",
@@ -247,6 +251,7 @@ const OpDef kOps[] = {
      .infer = infer_reduce,
      .eval = eval_reduce<SumOfSquares>,
      .range = range_reduce_sum_square,
+     .vjp = reduce_sum_square_gradient,
      .overflow = "FN205"},
     {.name = "ReduceL1",
      .summary = "sum of absolute values over axes; 0 for no elements",
@@ -256,6 +261,7 @@ const OpDef kOps[] = {
      .infer = infer_reduce,
      .eval = eval_reduce<L1Norm>,
      .range = range_reduce_l1,
+     .vjp = reduce_l1_gradient,
      .overflow = "FN205"},
     {.name = "ReduceL2",
      .summary = "square root of the sum of squares over axes; 0 for no elements",
@@ -266,6 +272,7 @@ const OpDef kOps[] = {
      .infer = infer_reduce,
      .eval = eval_reduce<L2Norm>,
      .range = range_reduce_l2,
+     .vjp = reduce_l2_gradient,
      .overflow = "FN205"},
     {.name = "ReduceLogSum",
      .summary = "logarithm of the sum over axes; -inf for no elements",
@@ -275,6 +282,7 @@ const OpDef kOps[] = {
      .infer = infer_reduce,
      .eval = eval_reduce<LogOfSum>,
      .range = range_reduce_log_sum,
+     .vjp = reduce_log_sum_gradient,
      .hazards = log_sum_hazards(),
      .overflow = "FN205"},
     {.name = "ReduceLogSumExp",
@@ -285,6 +293,7 @@ const OpDef kOps[] = {
      .infer = infer_reduce,
      .eval = eval_reduce<LogOfSumOfExp>,
      .range = range_reduce_log_sum_exp,
+     .vjp = reduce_log_sum_exp_gradient,
      .hazards = log_sum_exp_hazards(),
      .overflow = "FN205",
      .grants = {.ways = {Way::starts_from_zero, Way::no_shift}, .measured_on = kOnnxRuntime}},
@@ -298,6 +307,7 @@ const OpDef kOps[] = {
      .infer = infer_reduce,
      .eval = eval_reduce<Largest>,
      .range = range_reduce_max,
+     .vjp = reduce_extreme_gradient,
      .hazards = reduction_hazards(),
      .grants = {.ways = {Way::passes_over_nan}, .measured_on = kOnnxRuntime}},
     {.name = "ReduceMin",
@@ -310,6 +320,7 @@ const OpDef kOps[] = {
      .infer = infer_reduce,
      .eval = eval_reduce<Smallest>,
      .range = range_reduce_min,
+     .vjp = reduce_extreme_gradient,
      .hazards = reduction_hazards(),
      .grants = {.ways = {Way::passes_over_nan}, .measured_on = kOnnxRuntime}},
 };

@@ -5,6 +5,7 @@
 
 #include "ops/accumulate.h"
 #include "ops/families.h"
+#include "ops/reduce_gradient.h"
 #include "ops/softmax_range.h"
 #include "tensor/convert.h"
 
@@ -121,6 +122,7 @@ const OpDef kOps[] = {
      .infer = infer_rows,
      .eval = eval_rows<softmax>,
      .range = range_softmax,
+     .vjp = softmax_gradient,
      .hazards = softmax_hazards()},
     {.name = "LogSoftmax",
      .summary = "log(softmax(x)) along an axis; before opset 13 over all axes from `axis` on",
@@ -131,6 +133,7 @@ const OpDef kOps[] = {
      .infer = infer_rows,
      .eval = eval_rows<log_softmax>,
      .range = range_log_softmax,
+     .vjp = log_softmax_gradient,
      .hazards = softmax_hazards(),
      .grants = {.ways = {Way::passes_over_nan}, .measured_on = kOnnxRuntime}},
     {.name = "Hardmax",
@@ -142,6 +145,7 @@ const OpDef kOps[] = {
      .infer = infer_rows,
      .eval = eval_rows<hardmax>,
      .range = range_hardmax,
+     .vjp = flat,
      .grants = {.ways = {Way::passes_over_nan}, .measured_on = kOnnxRuntime}},
 };
 
