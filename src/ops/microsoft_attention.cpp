@@ -10,6 +10,7 @@
 #include "ops/families.h"
 #include "ops/heads.h"
 #include "ops/matmul.h"
+#include "ops/microsoft_attention_gradient.h"
 #include "ops/quantities.h"
 #include "ops/rules.h"
 #include "ops/score_mask.h"
@@ -337,6 +338,7 @@ const OpDef kOps[] = {
      .infer = infer_attention,
      .eval = eval_attention,
      .range = range_microsoft_attention,
+     .vjp = microsoft_attention_gradient,
      .hazards = microsoft_attention_hazards(),
      .overflow = "FN204"},
     {.name = "MultiHeadAttention",
@@ -350,6 +352,7 @@ const OpDef kOps[] = {
      .infer = infer_multi_head,
      .eval = eval_multi_head,
      .range = range_multi_head,
+     .vjp = multi_head_gradient,
      .hazards = multi_head_hazards(),
      .overflow = "FN204"},
 };

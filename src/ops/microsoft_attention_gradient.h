@@ -1,0 +1,11 @@
+// Gradients of ONNX Runtime's attention ops: through their definitions.
+#pragma once
+
+namespace finity {
+
+class BuildCall;
+
+void microsoft_attention_gradient(BuildCall& call);
+void multi_head_gradient(BuildCall& call);
+
+}  // namespace finity
