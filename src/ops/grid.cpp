@@ -330,12 +330,34 @@ void range_affine_grid(RangeCall& call) {
 
 // ---- gradients -------------------------------------------------------------
 
-// Which pixel is the nearest changes in steps.
-void grid_sample_gradient(BuildCall& call) {
-  if (sampling_of(call).filter != Filter::nearest) {
-    throw Unsupported("the gradient of interpolation at positions of a grid is not modelled");
+void infer_like_second(InferCall& call) {
+  if (call.ranked(1)) call.set_shape(0, call.shape(1));
+}
+
+// Every output gives its gradient to the pixels it was made of.
+void eval_grid_sample_gradient(EvalCall& call) {
+  const Tensor &arriving = call.in(0), &x = call.in(1), &grid = call.in(2);
+  const Dims dims = sizes_of(sampled_shape(shape_of(x), shape_of(grid)));
+  if (arriving.dims() != dims) {
+    throw Error("dY has shape " + to_string(arriving.dims()) + ", expected " + to_string(dims));
   }
-  movement_gradient(call);
+  const std::vector<double> from = elements<double>(arriving);
+  std::vector<double> to(static_cast<std::size_t>(x.size()));
+  for_each_sample(x, grid, sampling_of(call), [&](std::int64_t image, std::size_t at, const std::vector<Tap>& taps) {
+    for (const Tap& tap : taps) {
+      if (tap.source >= 0) to[static_cast<std::size_t>(image + tap.source)] += from[at] * tap.weight;
+    }
+  });
+  call.out(0, from_elements<double>(x.dtype(), x.dims(), to));
+}
+
+// Which pixel is the nearest changes in steps; the weights of others change with the grid.
+void grid_sample_gradient(BuildCall& call) {
+  if (call.wanted(1) && sampling_of(call).filter != Filter::nearest) {
+    throw Unsupported("the gradient with respect to the positions of a grid is not modelled");
+  }
+  if (!call.wanted(0)) return;
+  call.give(0, call.add("finity:GridSampleGradient", {call.grad(0), call.in(0), call.in(1)}, call.node().attrs));
 }
 
 // A position is theta times (x, y[, z], 1); these come from the grid of the map that changes nothing.
@@ -367,6 +389,15 @@ const OpDef kOps[] = {
      .eval = eval_grid_sample,
      .range = range_grid_sample,
      .vjp = grid_sample_gradient},
+    {.name = "GridSampleGradient",
+     .domain = "finity",
+     .summary = "what arrives at samples of X, given back to the pixels they were made of",
+     .signature = "(dY: T, X: T, grid: any) -> (dX: T) where T: float",
+     .attrs = "mode: string {bilinear, bicubic, linear, cubic, nearest}; "
+              "padding_mode: string = zeros {zeros, border, reflection}; align_corners: int = 0",
+     .freedom = "coordinates in float32 (float64 for such a grid), sums in double rounded once",
+     .infer = infer_like_second,
+     .eval = eval_grid_sample_gradient},
     {.name = "AffineGrid",
      .since = 20,
      .summary = "evenly spaced positions in [-1, 1], moved by an affine map",
