@@ -13,13 +13,15 @@ namespace {
 // From some values of one body back to others of it, or of bodies around it.
 class Backward {
  public:
-  Backward(GraphWriter& writer, std::span<const ValueId> wanted, std::vector<Note>& stops);
+  Backward(GraphWriter& writer, std::span<const ValueId> wanted, std::vector<GradientStop>& stops);
 
   void start(ValueId output, ValueId gradient) { add_part(output, gradient); }
   bool depends(ValueId id) const { return id.valid() && id.at() < dependent_.size() && dependent_[id.at()]; }
-  // Goes through what is in the body now. Nodes inside of a derivative rule's own definition keep the name of the node
-  // that the rule is for.
-  void run(bool names_nodes);
+  // Goes through what is in the body now.
+  void run();
+  // The same inside of a derivative rule, for the definition it wrote: values that are wanted are where it ends, and
+  // the nodes that are added stay named after the node that the rule is for.
+  void run_inside(std::span<const ValueId> wanted);
   ValueId gradient(ValueId id) const { return has_gradient(id) ? gradients_[id.at()] : ValueId{}; }
 
  private:
@@ -33,7 +35,7 @@ class Backward {
   bool has_gradient(ValueId id) const {
     return id.valid() && id.at() < gradients_.size() && gradients_[id.at()].valid();
   }
-  void visit(NodeId id, bool names_node);
+  void visit(NodeId id);
   bool asks_for(const Node& node, NodeId id, std::vector<bool>& wanted);
   std::vector<ValueId> derive(std::span<const ValueId> outputs, std::span<const ValueId> gradients,
                               std::span<const ValueId> wanted);
@@ -42,13 +44,15 @@ class Backward {
   void add_part(ValueId value, ValueId part);
 
   GraphWriter& writer_;
-  std::vector<Note>& stops_;
+  std::vector<GradientStop>& stops_;
   std::vector<NodeId> forward_;
+  bool inside_ = false;             // of a derivative rule
+  std::vector<ValueId> ends_;       // sorted
   std::vector<bool> dependent_;     // by ValueId: computed from something wanted
   std::vector<ValueId> gradients_;  // by ValueId
 };
 
-Backward::Backward(GraphWriter& writer, std::span<const ValueId> wanted, std::vector<Note>& stops)
+Backward::Backward(GraphWriter& writer, std::span<const ValueId> wanted, std::vector<GradientStop>& stops)
     : writer_(writer), stops_(stops), forward_(graph().body(writer.current_body()).nodes) {
   dependent_.assign(graph().values().size(), false);
   for (const ValueId id : wanted) dependent_[id.at()] = true;
@@ -62,20 +66,28 @@ Backward::Backward(GraphWriter& writer, std::span<const ValueId> wanted, std::ve
   }
 }
 
-void Backward::run(bool names_nodes) {
-  for (std::size_t i = forward_.size(); i-- > 0;) visit(forward_[i], names_nodes);
+void Backward::run() {
+  for (std::size_t i = forward_.size(); i-- > 0;) visit(forward_[i]);
 }
 
-void Backward::visit(NodeId id, bool names_node) {
+void Backward::run_inside(std::span<const ValueId> wanted) {
+  inside_ = true;
+  ends_.assign(wanted.begin(), wanted.end());
+  std::ranges::sort(ends_);
+  run();
+}
+
+void Backward::visit(NodeId id) {
+  const auto goes_on = [&](ValueId value) { return has_gradient(value) && !std::ranges::binary_search(ends_, value); };
+  if (std::ranges::none_of(graph().node(id).outputs, goes_on)) return;
   const Node node = graph().node(id);  // a copy: nodes are added while it is looked at
-  if (std::ranges::none_of(node.outputs, [&](ValueId value) { return has_gradient(value); })) return;
   std::vector<bool> wanted;
   if (!asks_for(node, id, wanted)) return;
   if (node.op == nullptr) return stop(id, "op is not modelled");
   if (node.op->vjp == nullptr) return stop(id, "its derivative is not known");
   std::vector<ValueId> arriving;
-  for (const ValueId out : node.outputs) arriving.push_back(gradient(out));
-  if (names_node) writer_.set_gradient_of(id);
+  for (const ValueId out : node.outputs) arriving.push_back(goes_on(out) ? gradient(out) : ValueId{});
+  if (!inside_) writer_.set_gradient_of(id);
   const BodyId here = writer_.current_body();
   BuildCall call(graph(), node, writer_, std::move(arriving), std::move(wanted));
   call.set_derive([this](std::span<const ValueId> outputs, std::span<const ValueId> gradients,
@@ -110,7 +122,7 @@ std::vector<ValueId> Backward::derive(std::span<const ValueId> outputs, std::spa
                                       std::span<const ValueId> wanted) {
   Backward inner(writer_, wanted, stops_);
   for (std::size_t i = 0; i < outputs.size(); ++i) inner.start(outputs[i], gradients[i]);
-  inner.run(false);
+  inner.run_inside(wanted);
   std::vector<ValueId> result;
   for (const ValueId id : wanted) result.push_back(inner.gradient(id));
   return result;
@@ -131,8 +143,11 @@ void Backward::add_part(ValueId value, ValueId part) {
   total = total.valid() ? writer_.add("Add", {total, part}) : part;
 }
 
+// Of what a rule wrote out, the node that the rule is for is named.
 void Backward::stop(NodeId id, std::string reason) {
-  stops_.push_back({describe(graph(), graph().node(id)), std::move(reason)});
+  const Node& node = graph().node(id);
+  if (!node.gradient_of.valid()) return stops_.push_back({id, std::move(reason)});
+  stops_.push_back({node.gradient_of, "inside of it, at " + qualified_op(node) + ": " + std::move(reason)});
 }
 
 ValueId ones_like(GraphWriter& writer, ValueId value) {
@@ -150,7 +165,7 @@ GradientResult add_gradient(GraphWriter& writer, ValueId output, std::span<const
   if (!backward.depends(output)) return result;
   writer.set_gradient_of(writer.graph().value(output).producer);
   backward.start(output, ones_like(writer, output));
-  backward.run(true);
+  backward.run();
   writer.set_gradient_of({});
   for (std::size_t i = 0; i < wanted.size(); ++i) result.of[i] = backward.gradient(wanted[i]);
   return result;

@@ -14,9 +14,15 @@
 
 namespace finity {
 
+// A node through which no gradient could be followed, and why.
+struct GradientStop {
+  NodeId node = {};
+  std::string reason = {};
+};
+
 struct GradientResult {
   std::vector<ValueId> of = {};  // by wanted value; invalid where the output does not depend on it
-  std::vector<Note> stops = {};  // nodes through which no gradient could be followed, and why
+  std::vector<GradientStop> stops = {};
 };
 
 // Adds the gradient of `output` (of the sum of its elements, if it has several) with respect to `wanted`: inputs,
