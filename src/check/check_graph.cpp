@@ -7,6 +7,7 @@
 
 #include "check/constants.h"
 #include "check/convert.h"
+#include "check/joint.h"
 
 namespace finity {
 
@@ -64,6 +65,14 @@ CheckedGraph check_graph(Graph graph, const Contract& contract, const GraphCheck
   const bool converted = options.target != DType::undefined;
   const NodeSet kept = converted ? convert(model, options.target) : NodeSet();
   append(model.notes, model.types.notes);
+  std::vector<GradientStop> stops;
+  if (options.training) {
+    JointGraph joint = with_backward_pass(model.graph, model.types, *options.training);
+    model.graph = std::move(joint.graph);
+    model.types = std::move(joint.types);
+    model.trained = std::move(joint.words);
+    stops = std::move(joint.stops);
+  }
   model.premises = premises(model.graph, model.types, contract, options.analysis.ranges.max_cells);
   append(model.notes, model.premises.notes);
   append(model.unmatched, model.premises.unmatched);
@@ -74,6 +83,14 @@ CheckedGraph check_graph(Graph graph, const Contract& contract, const GraphCheck
   append(model.analysis.findings, constant_findings(converted ? model.original : model.graph, checks));
   explain_by_constants(model.analysis.findings, computed);
   append(model.analysis.findings, input_findings(model.premises));
+  for (const GradientStop& stop : stops) {
+    const Node& node = model.graph.node(stop.node);
+    model.analysis.findings.push_back({.node = stop.node,
+                                       .value = node.outputs.empty() ? ValueId{} : node.outputs.front(),
+                                       .rule = "FN905",
+                                       .verdict = Verdict::unknown,
+                                       .reason = stop.reason});
+  }
   return model;
 }
 

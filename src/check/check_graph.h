@@ -3,14 +3,22 @@
 // engines all check a model with this one call.
 #pragma once
 
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "check/analyze.h"
 
 namespace finity {
 
+// The backward pass is checked too: gradients of a loss.
+struct Training {
+  std::string loss = {};  // an output; "": the only float one
+};
+
 struct GraphCheckOptions {
   CheckOptions analysis = {};
+  std::optional<Training> training = {};
   Bindings bindings = {};
   DType target = DType::undefined;  // of a conversion (--as); undefined: the model as it is
   // A declaration that speaks of nothing in the model is an error. Otherwise it is listed, for runs over several
@@ -19,10 +27,12 @@ struct GraphCheckOptions {
 };
 
 struct CheckedGraph {
-  Graph graph = {};  // converted when a target was asked for; ids of nodes and values are those of the file
+  // Converted, and with the backward pass, when that was asked for; ids of nodes and values are those of the file.
+  Graph graph = {};
   Types types = {};
   Graph original = {};  // as given, only when it was converted
   Types original_types = {};
+  std::string trained = {};  // "gradient of 'loss' by 4 weights"; "": forward pass only
   Premises premises = {};
   Analysis analysis = {};        // findings about constants and inputs included
   std::vector<Note> notes = {};  // of converting, typing and assuming

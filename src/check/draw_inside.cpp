@@ -134,8 +134,10 @@ class Drawer {
                              : Style::mixed) {}
 
   Drawn run();
+  Drawn fit(const Drawn& like, const Numbers& wished);
 
  private:
+  Drawn finished();
   Dims dims_of(ValueId id);
   bool is_wide_guess(ValueId id) const;
   std::vector<double> numbers(const AbsTensor& range, const Dims& dims);
@@ -200,9 +202,9 @@ std::vector<std::size_t> block_of(const AbsTensor& range, std::size_t axis, std:
   return blocks;
 }
 
-std::vector<double> Drawer::numbers(const AbsTensor& range, const Dims& dims) {
-  std::vector<double> values;
-  values.reserve(static_cast<std::size_t>(element_count(dims)));
+// Calls f with the cell of every element, in row-major order.
+template <class F>
+void for_each_cell(const AbsTensor& range, const Dims& dims, const F& f) {
   std::vector<std::vector<std::size_t>> blocks;
   for (std::size_t axis = 0; axis < dims.size() && range.cut(); ++axis)
     blocks.push_back(block_of(range, axis, dims[axis]));
@@ -211,8 +213,14 @@ std::vector<double> Drawer::numbers(const AbsTensor& range, const Dims& dims) {
     for (std::size_t axis = 0; axis < blocks.size(); ++axis) {
       cell = cell * range.blocks(axis) + blocks[axis][static_cast<std::size_t>(at.index()[axis])];
     }
-    values.push_back(draw(range.cells[cell], range.dtype, style_, rng_));
+    f(range.cells[cell]);
   }
+}
+
+std::vector<double> Drawer::numbers(const AbsTensor& range, const Dims& dims) {
+  std::vector<double> values;
+  values.reserve(static_cast<std::size_t>(element_count(dims)));
+  for_each_cell(range, dims, [&](const Range& cell) { values.push_back(draw(cell, range.dtype, style_, rng_)); });
   return values;
 }
 
@@ -274,7 +282,6 @@ void Drawer::order_inputs() {
 }
 
 Drawn Drawer::run() {
-  Drawn drawn;
   for (std::size_t i = 0; i < premises_.of.size(); ++i) {
     const ValueId id{static_cast<std::int32_t>(i)};
     const std::shared_ptr<AbsTensor>& range = premises_.of[i];
@@ -285,6 +292,40 @@ Drawn Drawer::run() {
     values_[id] = numbers(is_wide_guess(id) ? ordinary(*range) : *range, dims_[id]);
     apply_facts(*range, dims_[id], values_[id]);
   }
+  return finished();
+}
+
+// What was not wished for stays as it was.
+Drawn Drawer::fit(const Drawn& like, const Numbers& wished) {
+  for (std::size_t i = 0; i < premises_.of.size(); ++i) {
+    const ValueId id{static_cast<std::int32_t>(i)};
+    const std::shared_ptr<AbsTensor>& range = premises_.of[i];
+    if (!range) continue;
+    const auto weight = like.weights.find(id);
+    const auto input = like.inputs.find(graph_.value(id).name);
+    const bool is_weight = weight != like.weights.end();
+    if (!is_weight && input == like.inputs.end()) continue;
+    const Tensor* old = is_weight ? weight->second.tensor() : input->second.tensor();
+    if (old == nullptr) continue;
+    dims_[id] = old->dims();
+    if (range->dtype == DType::string) continue;
+    const auto wish = wished.find(id);
+    std::vector<double> values = wish != wished.end() ? wish->second : elements<double>(*old);
+    std::size_t at = 0;
+    for_each_cell(*range, dims_[id], [&](const Range& cell) {
+      double& x = values[at++];
+      if (!cell.has_finite()) x = draw(cell, range->dtype, Style::plain, rng_);
+      else if (std::isfinite(x)) x = fitted(x, cell, range->dtype);
+      else if (!cell.contains(x)) x = fitted(std::isnan(x) ? cell.lo : x > 0 ? cell.hi : cell.lo, cell, range->dtype);
+    });
+    apply_facts(*range, dims_[id], values);
+    values_[id] = std::move(values);
+  }
+  return finished();
+}
+
+Drawn Drawer::finished() {
+  Drawn drawn;
   order_columns();
   order_inputs();
   for (const auto& [id, dims] : dims_) {
@@ -301,6 +342,20 @@ Drawn Drawer::run() {
 
 Drawn draw_inside(const Graph& graph, const Types& types, const Premises& premises, Rng& rng, int number) {
   return Drawer(graph, types, premises, rng, number).run();
+}
+
+Drawn fit_inside(const Graph& graph, const Types& types, const Premises& premises, const Drawn& like,
+                 const Numbers& wished, Rng& rng) {
+  return Drawer(graph, types, premises, rng, 0).fit(like, wished);
+}
+
+Box box_of(const AbsTensor& range, const Dims& dims) {
+  Box box;
+  for_each_cell(range, dims, [&](const Range& cell) {
+    box.lo.push_back(cell.has_finite() ? cell.lo : 0);
+    box.hi.push_back(cell.has_finite() ? cell.hi : 0);
+  });
+  return box;
 }
 
 }  // namespace finity

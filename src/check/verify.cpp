@@ -77,9 +77,9 @@ std::vector<Datum> run_once(const Graph& graph, const Analysis& analysis, const 
 
 }  // namespace
 
-void verify_run(const Graph& graph, const Analysis& analysis, const Drawn& drawn, std::uint64_t seed,
-                VerifyReport& report) {
-  run_once(graph, analysis, drawn, seed, report);
+std::vector<Datum> verify_run(const Graph& graph, const Analysis& analysis, const Drawn& drawn, std::uint64_t seed,
+                              VerifyReport& report) {
+  return run_once(graph, analysis, drawn, seed, report);
 }
 
 VerifyReport verify(const Graph& graph, const Types& types, const Premises& premises, const Analysis& analysis,

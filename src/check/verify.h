@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -50,10 +51,21 @@ struct VerifyReport : Judged {
 // that are not known are small numbers, the same for the same symbol. Throws Error naming an input of unknown rank.
 Drawn draw_inside(const Graph& graph, const Types& types, const Premises& premises, Rng& rng, int number);
 
-// One run. Adds to the report (witnesses without what was drawn); throws Error naming node, value, index and range when
-// something leaves its range, and TimeUp when the thread's TimeLimit passes.
-void verify_run(const Graph& graph, const Analysis& analysis, const Drawn& drawn, std::uint64_t seed,
-                VerifyReport& report);
+// Elements of inputs and weights as plain numbers.
+using Numbers = std::map<ValueId, std::vector<double>>;
+// The nearest elements inside the premises, of the sizes that `like` has.
+Drawn fit_inside(const Graph& graph, const Types& types, const Premises& premises, const Drawn& like,
+                 const Numbers& wished, Rng& rng);
+// The ends between which each element may lie.
+struct Box {
+  std::vector<double> lo = {}, hi = {};
+};
+Box box_of(const AbsTensor& range, const Dims& dims);
+
+// One run and its outputs. Adds to the report (witnesses without what was drawn); throws Error naming node, value,
+// index and range when something leaves its range, and TimeUp when the thread's TimeLimit passes.
+std::vector<Datum> verify_run(const Graph& graph, const Analysis& analysis, const Drawn& drawn, std::uint64_t seed,
+                              VerifyReport& report);
 
 VerifyReport verify(const Graph& graph, const Types& types, const Premises& premises, const Analysis& analysis,
                     const VerifyOptions& options = {});

@@ -21,6 +21,7 @@ struct Options {
   std::string colour = "auto";
   bool quiet = false;
   bool statistics = false;
+  bool confirm = false;
 };
 
 struct Stream {
@@ -99,44 +100,71 @@ int check(Options& options) {
   return code;
 }
 
+// What check and trigger have in common.
+void add_common_options(CLI::App& command, Options& options) {
+  std::vector<std::string> formats;
+  for (const ReportFormat& format : report_formats()) formats.emplace_back(format.name);
+  command.add_option("models", options.models, "ONNX or text files")->required();
+  add_model_options(command, options.settings);
+  add_run_options(command, options.settings);
+  CheckSettings& settings = options.settings;
+  command
+      .add_option("--fail-on", settings.fail_on,
+                  "Exit 1 for unknown (default), only possible or only confirmed findings, and worse")
+      ->check(CLI::IsMember({"confirmed", "possible", "unknown"}));
+  command.add_option("--baseline", settings.baseline, "Accept the findings in this file (see finity baseline)");
+  command.add_option("--max-findings", settings.max_findings, "Findings printed per model (default 10; 0: all)");
+  command.add_option("--witness", settings.witness,
+                     "Write inputs on which findings came true into this folder: .npz and test_data_set_0");
+  command.add_option("--seed", settings.seed, "For runs on random inputs (default 0)");
+  command.add_option("--site", settings.sites, "Search only here: a node, what it computes, or a rule (repeatable)")
+      ->allow_extra_args(false);
+  command.add_option("--format", options.format, "text, json, sarif, github or markdown")
+      ->check(CLI::IsMember(formats));
+  command.add_option("-o,--output", options.outputs, "Write to this file, format by --format or name (repeatable)")
+      ->allow_extra_args(false);
+  command.add_option("--sarif-output", options.sarif_output, "Also write SARIF to this file");
+  command.add_option("--json-output", options.json_output, "Also write JSON to this file");
+  command.add_option("--markdown-output", options.markdown_output, "Also write Markdown to this file");
+  command.add_flag("-q,--quiet", options.quiet, "Print findings and nothing else");
+  command.add_flag("--statistics", options.statistics, "Print counts per rule instead of findings");
+  command.add_option("--color", options.colour, "auto (default: only on a terminal), always or never")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
+}
+
+constexpr double kSearchSeconds = 30;
+
 }  // namespace
 
 void add_check(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("check", "Prove or question every numerical hazard of models");
   auto options = std::make_shared<Options>();
-  std::vector<std::string> formats;
-  for (const ReportFormat& format : report_formats()) formats.emplace_back(format.name);
-  command->add_option("models", options->models, "ONNX or text files")->required();
-  add_model_options(*command, options->settings);
-  add_run_options(*command, options->settings);
+  add_common_options(*command, *options);
   CheckSettings& settings = options->settings;
-  command
-      ->add_option("--fail-on", settings.fail_on,
-                   "Exit 1 for unknown (default), only possible or only confirmed findings, and worse")
-      ->check(CLI::IsMember({"confirmed", "possible", "unknown"}));
-  command->add_option("--baseline", settings.baseline, "Accept the findings in this file (see finity baseline)");
-  command->add_option("--max-findings", settings.max_findings, "Findings printed per model (default 10; 0: all)");
   command->add_option("--verify", settings.verify, "Evaluate this many random inputs and compare with the ranges")
       ->check(CLI::Range(0, 1'000'000));
-  command->add_option("--witness", settings.witness,
-                      "Write inputs on which findings came true into this folder: .npz and test_data_set_0");
-  command->add_option("--seed", settings.seed, "For --verify (default 0)");
   command
       ->add_option("--values", settings.values,
                    "Compare the tensors of a real run with the ranges: .npz, or folder of .pb files (repeatable)")
       ->allow_extra_args(false);
-  command->add_option("--format", options->format, "text, json, sarif, github or markdown")
-      ->check(CLI::IsMember(formats));
-  command->add_option("-o,--output", options->outputs, "Write to this file, format by --format or name (repeatable)")
-      ->allow_extra_args(false);
-  command->add_option("--sarif-output", options->sarif_output, "Also write SARIF to this file");
-  command->add_option("--json-output", options->json_output, "Also write JSON to this file");
-  command->add_option("--markdown-output", options->markdown_output, "Also write Markdown to this file");
-  command->add_flag("-q,--quiet", options->quiet, "Print findings and nothing else");
-  command->add_flag("--statistics", options->statistics, "Print counts per rule instead of findings");
-  command->add_option("--color", options->colour, "auto (default: only on a terminal), always or never")
-      ->check(CLI::IsMember({"auto", "always", "never"}));
-  command->callback([options, &exit_code] { exit_code = check(*options); });
+  command->add_flag("--confirm", options->confirm,
+                    "Search for inputs on which findings come true, 30 seconds or what --time-limit leaves");
+  command->callback([options, &exit_code] {
+    if (options->confirm) options->settings.confirm = kSearchSeconds;
+    else if (!options->settings.sites.empty()) throw Error("--site needs --confirm");
+    exit_code = check(*options);
+  });
+}
+
+void add_trigger(CLI::App& app, int& exit_code) {
+  CLI::App* command =
+      app.add_subcommand("trigger", "Find inputs on which models really fail: check, then search where it is not sure");
+  auto options = std::make_shared<Options>();
+  add_common_options(*command, *options);
+  command->callback([options, &exit_code] {
+    options->settings.confirm = kSearchSeconds;
+    exit_code = check(*options);
+  });
 }
 
 }  // namespace finity

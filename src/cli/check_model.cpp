@@ -7,6 +7,7 @@
 #include "check/keep_search.h"
 #include "cli/failure.h"
 #include "cli/model_runs.h"
+#include "cli/witness.h"
 #include "formats/model_format.h"
 #include "formats/onnx/onnx.h"
 #include "report/claims.h"
@@ -56,17 +57,26 @@ void fill_report(Report& report, const std::string& path, const CheckPlan& plan)
   report.notes = model.notes;
   add_claims(report, model, plan.contract, plan.check);
   try {
-    const std::vector<FailingRun> witnesses = run_model(report, model, plan);
+    std::vector<FailingRun> witnesses = run_model(report, model, plan);
+    SearchResult searched;
+    if (plan.confirm > 0) searched = search_model(model, plan, witnesses);
     for (const FailingRun& witness : witnesses) model.analysis.findings[witness.finding].verdict = Verdict::confirmed;
     const bool converted = plan.check.target != DType::undefined;
     collect(report, {model.graph, model.types, model.analysis, model.premises.assumptions, converted}, plan.selection);
     add_failures(report, model.graph, witnesses);
+    add_searches(report, searched);
     if (!plan.witness_folder.empty()) write_witnesses(report, model.graph, witnesses, plan.witness_folder);
   } catch (Error& error) {
     error.in(path);
     throw;
   }
-  if (plan.check.target != DType::undefined && !report.alarms.empty()) report.block_list = block_list_of(model, plan);
+  // With the backward pass the search for nodes to keep would prove less than was asked.
+  if (plan.check.target == DType::undefined || report.alarms.empty() || plan.check.training) return;
+  report.block_list = block_list_of(model, plan);
+  report.block_list.searched = plan.confirm > 0;
+  for (const Alarm& alarm : report.alarms) {
+    if (alarm.verdict == Verdict::confirmed) report.block_list.failing.push_back(alarm.place.name());
+  }
 }
 
 }  // namespace
@@ -77,6 +87,10 @@ CheckPlan plan_of(const CheckSettings& settings) {
   plan.check.bindings = bindings_of(settings);
   plan.check.analysis = check_options_of(settings);
   plan.check.target = target_of(settings);
+  if (settings.loss && !settings.train) throw Error("--loss needs --train");
+  if (settings.train) plan.check.training = Training{settings.loss.value_or("")};
+  plan.confirm = settings.confirm.value_or(0);
+  plan.sites = settings.sites;
   plan.selection = settings.selection;
   plan.verify = std::min<std::size_t>(settings.verify.value_or(0), 1'000'000);
   plan.seed = settings.seed.value_or(0);
@@ -98,6 +112,7 @@ CheckPlan plan_of(const CheckSettings& settings) {
   show("accumulate", settings.accumulate);
   show("tensor", settings.tensor);
   show("numeric", settings.numeric);
+  if (settings.train) plan.shown.emplace_back("train", settings.loss.value_or("yes"));
   if (settings.flush_subnormals) plan.shown.emplace_back("flush-subnormals", "yes");
   return plan;
 }

@@ -16,6 +16,8 @@ struct CheckPlan {
   Contract contract = {};
   GraphCheckOptions check = {};
   Selection selection = {};
+  double confirm = 0;  // seconds of searching; 0: none
+  std::vector<std::string> sites = {};
   std::size_t verify = 0;
   std::uint64_t seed = 0;
   std::vector<std::string> values = {};                         // recorded by another program

@@ -26,6 +26,8 @@ struct CheckSettings {
   std::optional<std::string> accumulate = {};
   std::optional<std::string> tensor = {};
   std::optional<std::string> numeric = {};
+  bool train = false;
+  std::optional<std::string> loss = {};
   std::optional<double> time_limit = {};
   std::optional<double> memory_limit = {};
   bool flush_subnormals = false;
@@ -35,6 +37,8 @@ struct CheckSettings {
   std::optional<std::string> baseline = {};
   std::optional<std::size_t> max_findings = {};
   std::vector<AcceptEntry> accept = {};  // only in the file
+  std::optional<double> confirm = {};    // seconds of searching for inputs on which findings come true
+  std::vector<std::string> sites = {};   // where to search: nodes or rules; empty: everywhere
   std::optional<std::size_t> verify = {};
   std::optional<std::uint64_t> seed = {};
   std::optional<std::string> witness = {};

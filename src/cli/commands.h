@@ -8,6 +8,8 @@
 namespace finity {
 
 void add_check(CLI::App& app, int& exit_code);
+void add_trigger(CLI::App& app, int& exit_code);
+void add_replay(CLI::App& app, int& exit_code);
 void add_explain(CLI::App& app, int& exit_code);
 void add_baseline(CLI::App& app, int& exit_code);
 void add_rules(CLI::App& app, int& exit_code);

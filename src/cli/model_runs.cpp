@@ -1,19 +1,14 @@
 #include "cli/model_runs.h"
 
 #include <algorithm>
-#include <filesystem>
 
-#include "base/atomic_file.h"
 #include "check/recorded.h"
-#include "formats/npz/npz.h"
-#include "formats/onnx/onnx.h"
+#include "report/collect.h"
 #include "report/words.h"
 
 namespace finity {
 
 namespace {
-
-namespace fs = std::filesystem;
 
 std::string ranges_of(std::size_t tensors) { return tensors == 1 ? "its range" : "their ranges"; }
 
@@ -94,64 +89,6 @@ std::vector<FailingRun> verify_model(Report& report, const ModelAnalysis& model,
   return std::move(verified.witnesses);
 }
 
-// A name for a folder: letters, digits and what is harmless.
-std::string folder_name(const std::string& model, const Alarm& alarm) {
-  std::string name = fs::path(model).stem().string() + "-" + std::string(alarm.rule->code) + "-" + alarm.place.name();
-  constexpr std::size_t kLongest = 100;
-  name.resize(std::min(name.size(), kLongest));
-  for (char& c : name) {
-    const bool harmless =
-        (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '_';
-    if (!harmless) c = '_';
-  }
-  // The same node of another model of that name is another finding.
-  constexpr std::size_t kDigits = 8;
-  return name + "-" + fingerprint(*alarm.rule, {.node = alarm.fingerprint, .scope = model}, 0, 0).substr(0, kDigits);
-}
-
-NamedTensors inputs_of(const Graph& graph, const Drawn& drawn) {
-  NamedTensors inputs;
-  for (const ValueId id : graph.main().inputs) {
-    const auto given = drawn.inputs.find(graph.value(id).name);
-    if (given != drawn.inputs.end() && given->second.tensor() != nullptr) {
-      inputs.emplace_back(given->first, *given->second.tensor());
-    }
-  }
-  return inputs;
-}
-
-void write_data_set(const fs::path& folder, const Graph& graph, const FailingRun& witness) {
-  fs::create_directories(folder / "test_data_set_0");
-  const auto write = [&](const std::string& kind, std::size_t i, const Tensor& tensor, const std::string& name) {
-    const fs::path file = folder / "test_data_set_0" / (kind + "_" + std::to_string(i) + ".pb");
-    write_file_atomically(file.string(), write_tensor_proto(tensor, name));
-  };
-  NamedTensors arrays = inputs_of(graph, *witness.drawn);
-  for (std::size_t i = 0; i < arrays.size(); ++i) write("input", i, arrays[i].second, arrays[i].first);
-  const std::vector<ValueId>& outputs = graph.main().outputs;
-  for (std::size_t i = 0; i < witness.outputs.size() && i < outputs.size(); ++i) {
-    const Tensor* tensor = witness.outputs[i].tensor();
-    if (tensor != nullptr) write("output", i, *tensor, graph.value(outputs[i]).name);
-  }
-  for (const auto& [id, datum] : witness.drawn->weights) {
-    if (datum.tensor() != nullptr) arrays.emplace_back(graph.value(id).name, *datum.tensor());
-  }
-  write_file_atomically((folder / "inputs.npz").string(), write_npz(arrays));
-}
-
-// Under another name first: whoever looks finds all of it or nothing.
-void write_folder(const fs::path& target, const Graph& graph, const FailingRun& witness) {
-  const fs::path partial = target.parent_path() / ("." + target.filename().string() + ".partial");
-  try {
-    fs::remove_all(partial);
-    write_data_set(partial, graph, witness);
-    fs::remove_all(target);
-    fs::rename(partial, target);
-  } catch (const fs::filesystem_error& error) {
-    throw Error("--witness: cannot write " + target.string() + ": " + error.code().message());
-  }
-}
-
 }  // namespace
 
 std::vector<FailingRun> run_model(Report& report, const ModelAnalysis& model, const CheckPlan& plan) {
@@ -170,15 +107,47 @@ std::vector<FailingRun> run_model(Report& report, const ModelAnalysis& model, co
   return witnesses;
 }
 
-void write_witnesses(Report& report, const Graph& graph, std::span<const FailingRun> witnesses,
-                     const std::string& folder) {
-  for (Alarm& alarm : report.alarms) {
-    const auto witness = std::ranges::find(witnesses, alarm.finding, &FailingRun::finding);
-    if (witness == witnesses.end() || !alarm.counts()) continue;
-    const fs::path target = fs::path(folder) / folder_name(report.model, alarm);
-    write_folder(target, graph, *witness);
-    alarm.failure.folder = target.string();
+namespace {
+
+// A node by name or by what it computes, or a rule by code, prefix or slug.
+bool is_site(const Graph& graph, const Finding& finding, const std::string& wanted) {
+  const Rule* rule = find_rule(finding.rule);
+  if (rule != nullptr && speaks_of(wanted, *rule)) return true;
+  if (!finding.node.valid()) return false;
+  const Node& node = graph.node(finding.node);
+  const auto computes = [&](ValueId id) { return id.valid() && graph.value(id).name == wanted; };
+  return node.name == wanted || std::ranges::any_of(node.outputs, computes);
+}
+
+void refuse_unknown_sites(const ModelAnalysis& model, const std::vector<std::string>& sites) {
+  for (const std::string& site : sites) {
+    const auto matches = [&](const Finding& finding) { return is_site(model.graph, finding, site); };
+    if (std::ranges::none_of(model.analysis.findings, matches)) {
+      throw Error("--site " + site + ": no hazard site of the model is at a node, tensor or rule of that name");
+    }
   }
+}
+
+}  // namespace
+
+SearchResult search_model(const ModelAnalysis& model, const CheckPlan& plan, std::vector<FailingRun>& witnesses) {
+  refuse_unknown_sites(model, plan.sites);
+  SearchOptions options = {.seconds = plan.confirm, .seed = plan.seed};
+  if (plan.check.analysis.time_limit > 0) options.seconds = time_left(model, plan);
+  options.wanted = [&](const Finding& finding) {
+    const auto index = static_cast<std::size_t>(&finding - model.analysis.findings.data());
+    if (std::ranges::find(witnesses, index, &FailingRun::finding) != witnesses.end()) return false;
+    const Rule* rule = find_rule(finding.rule);
+    if (rule == nullptr || !is_selected(plan.selection, *rule)) return false;
+    const auto here = [&](const std::string& site) { return is_site(model.graph, finding, site); };
+    return plan.sites.empty() || std::ranges::any_of(plan.sites, here);
+  };
+  SearchResult result = search_failures(model, options);
+  for (const FailingRun& witness : result.witnesses) {
+    const bool known = std::ranges::find(witnesses, witness.finding, &FailingRun::finding) != witnesses.end();
+    if (!known) witnesses.push_back(witness);
+  }
+  return result;
 }
 
 }  // namespace finity

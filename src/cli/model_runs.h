@@ -8,6 +8,7 @@
 
 #include "check/verify.h"
 #include "cli/check_model.h"
+#include "trigger/search.h"
 
 namespace finity {
 
@@ -15,9 +16,8 @@ namespace finity {
 // leaves its range.
 std::vector<FailingRun> run_model(Report& report, const ModelAnalysis& model, const CheckPlan& plan);
 
-// One folder per confirmed finding: inputs.npz and test_data_set_0 as ONNX tests have it. Each appears whole or not at
-// all. Sets `failure.folder` of the alarms.
-void write_witnesses(Report& report, const Graph& graph, std::span<const FailingRun> witnesses,
-                     const std::string& folder);
+// Searches inside what was declared for inputs on which findings come true that no run has shown yet; adds to
+// `witnesses`.
+SearchResult search_model(const ModelAnalysis& model, const CheckPlan& plan, std::vector<FailingRun>& witnesses);
 
 }  // namespace finity

@@ -33,6 +33,8 @@ int run(int argc, const char* const* argv) {
   app.set_version_flag("--version", "finity " FINITY_VERSION);
   app.require_subcommand(1);
   add_check(app, exit_code);
+  add_trigger(app, exit_code);
+  add_replay(app, exit_code);
   add_explain(app, exit_code);
   add_baseline(app, exit_code);
   add_rules(app, exit_code);

@@ -21,7 +21,9 @@ std::string describe(const Graph& graph, const Node& node) {
   } else if (!node.outputs.empty() && node.outputs.front().valid()) {
     text += "producing '" + graph.value(node.outputs.front()).name + "' ";
   }
-  return text + "(" + qualified_op(node) + ")";
+  text += "(" + qualified_op(node) + ")";
+  return node.gradient_of.valid() ? text + ", for the derivative of " + describe(graph, graph.node(node.gradient_of))
+                                  : text;
 }
 
 namespace {

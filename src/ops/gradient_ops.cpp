@@ -1,6 +1,7 @@
 // Ops that only gradients need, in finity's own domain.
 #include <algorithm>
 
+#include "base/error.h"
 #include "ops/build_call.h"
 #include "ops/delegate.h"
 #include "ops/families.h"
@@ -46,7 +47,7 @@ void eval_sum_to(EvalCall& call) {
 
 // A sum over axes of which nothing is known, perhaps none.
 void range_sum_to(RangeCall& call) {
-  const AbsTensor axes = top(DType::int64);
+  const AbsTensor axes = uniform(Type::tensor(DType::int64), top(DType::int64));
   AbsTensor result = range_other(call, {"ReduceSum", 18}, {}, {call.in(0), axes}, call.out_type(0));
   for (Range& cell : result.cells) cell = join(cell, call.hull(0));
   result.forms.clear();

@@ -210,6 +210,7 @@ const OpDef kOps[] = {
      .infer = infer_det,
      .eval = eval_det,
      .range = range_det,
+     .vjp = det_gradient,
      .overflow = "FN204"},
 };
 

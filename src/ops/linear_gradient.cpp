@@ -65,6 +65,19 @@ void gemm_gradient(BuildCall& call) {
   if (beta != 0) call.give(2, beta == 1 ? gradient : call.product(call.scalar(beta), gradient));
 }
 
+// det(X) inv(X)^T, which has no value where the determinant is 0.
+void det_gradient(BuildCall& call) {
+  const ValueId inverse = transposed(call, call.add("com.microsoft:Inverse", {call.in(0)}));
+  const ValueId slope = unsqueeze(call, call.product(call.grad(0), call.out(0)), {-2, -1});
+  call.give(0, call.product(slope, inverse));
+}
+
+void inverse_gradient(BuildCall& call) {
+  const ValueId turned = transposed(call, call.out(0));
+  const ValueId product = call.add("MatMul", {turned, call.add("MatMul", {call.grad(0), turned})});
+  call.give(0, call.add("Neg", {product}));
+}
+
 // ---- Einsum --------------------------------------------------------------------
 
 namespace {

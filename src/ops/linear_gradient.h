@@ -7,6 +7,8 @@ namespace finity {
 
 void matmul_gradient(BuildCall& call);
 void gemm_gradient(BuildCall& call);
+void det_gradient(BuildCall& call);
+void inverse_gradient(BuildCall& call);
 void einsum_gradient(BuildCall& call);
 void conv_gradient(BuildCall& call);
 // The bias of each channel is added everywhere in it.

@@ -11,6 +11,7 @@
 #include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/function_range.h"
+#include "ops/microsoft_gradient.h"
 #include "ops/microsoft_range.h"
 #include "ops/move.h"
 #include "ops/quantities.h"
@@ -150,7 +151,6 @@ void eval_range(EvalCall& call) {
   out_first(call, eval_other(call, {"Range", 11}, {}, {scalar(0), scalar(1), call.has_input(2) ? scalar(2) : one}));
 }
 
-// In order of first occurrence.
 void infer_unique(InferCall& call) {
   for (const std::size_t output : {0, 2}) call.set_shape(output, {Dim{}});
   if (call.ranked(0)) call.set_shape(1, call.shape(0));
@@ -299,6 +299,7 @@ const OpDef kOps[] = {
      .infer = infer_same_shape,
      .eval = eval_float_unary<gelu>,
      .range = range_elementwise<gelu_of>,
+     .vjp = biased_gelu_gradient,
      .elementwise = true},
     {.name = "FastGelu",
      .domain = kMicrosoft,
@@ -308,6 +309,7 @@ const OpDef kOps[] = {
      .infer = infer_same_shape,
      .eval = eval_biased<fast_gelu>,
      .range = range_biased<gelu_by_tanh_of>,
+     .vjp = biased_fast_gelu_gradient,
      .elementwise = true},
     {.name = "QuickGelu",
      .domain = kMicrosoft,
@@ -318,6 +320,7 @@ const OpDef kOps[] = {
      .infer = infer_same_shape,
      .eval = eval_quick_gelu,
      .range = range_swish,
+     .vjp = quick_gelu_gradient,
      .elementwise = true},
     {.name = "BiasGelu",
      .domain = kMicrosoft,
@@ -327,6 +330,7 @@ const OpDef kOps[] = {
      .infer = infer_same_shape,
      .eval = eval_biased<gelu>,
      .range = range_biased<gelu_of>,
+     .vjp = biased_gelu_gradient,
      .elementwise = true},
     {.name = "BiasSplitGelu",
      .domain = kMicrosoft,
@@ -335,7 +339,8 @@ const OpDef kOps[] = {
      .freedom = kOnce,
      .infer = infer_split_gelu,
      .eval = eval_split_gelu,
-     .range = range_split_gelu},
+     .range = range_split_gelu,
+     .vjp = split_gelu_gradient},
     {.name = "BiasAdd",
      .domain = kMicrosoft,
      .summary = "X + bias + skip, the bias per element of the last axis",
@@ -343,7 +348,8 @@ const OpDef kOps[] = {
      .freedom = kOnce,
      .infer = infer_same_shape,
      .eval = eval_bias_add,
-     .range = range_bias_add},
+     .range = range_bias_add,
+     .vjp = bias_add_gradient},
     {.name = "BiasSoftmax",
      .domain = kMicrosoft,
      .summary = "softmax of data + bias over all axes from `axis` on",
@@ -353,6 +359,7 @@ const OpDef kOps[] = {
      .infer = infer_same_shape,
      .eval = eval_bias_softmax,
      .range = range_bias_softmax,
+     .vjp = bias_softmax_gradient,
      .hazards = bias_softmax_hazards()},
     // The two norms were written into this domain too by older exporters.
     {.name = "LayerNormalization",
@@ -363,6 +370,7 @@ const OpDef kOps[] = {
      .infer = infer_alias<17>,
      .eval = eval_alias<17>,
      .range = range_alias<17>,
+     .vjp = alias_gradient,
      .hazards = layer_norm_hazards()},
     {.name = "SimplifiedLayerNormalization",
      .domain = kMicrosoft,
@@ -372,6 +380,7 @@ const OpDef kOps[] = {
      .infer = infer_alias<1>,
      .eval = eval_alias<1>,
      .range = range_alias<1>,
+     .vjp = alias_gradient,
      .hazards = rms_norm_hazards()},
     {.name = "Trilu",
      .domain = kMicrosoft,
@@ -380,14 +389,16 @@ const OpDef kOps[] = {
      .attrs = "upper: int = 1",
      .infer = infer_alias<14>,
      .eval = eval_alias<14>,
-     .range = range_alias<14>},
+     .range = range_alias<14>,
+     .vjp = alias_gradient},
     {.name = "GatherND",
      .domain = kMicrosoft,
      .summary = "slices by index tuples",
      .signature = "(data: T, indices: int32 | int64) -> (output: T) where T: any",
      .infer = infer_alias<11>,
      .eval = eval_alias<11>,
-     .range = range_alias<11>},
+     .range = range_alias<11>,
+     .vjp = alias_gradient},
     {.name = "GridSample",
      .domain = kMicrosoft,
      .summary = "X interpolated at the positions of a grid",
@@ -396,7 +407,8 @@ const OpDef kOps[] = {
               "padding_mode: string = zeros {zeros, border, reflection}; align_corners: int = 0",
      .infer = infer_alias<16>,
      .eval = eval_alias<16>,
-     .range = range_alias<16>},
+     .range = range_alias<16>,
+     .vjp = alias_gradient},
     {.name = "Pad",
      .domain = kMicrosoft,
      .summary = "margins of a constant, mirrored or repeated elements",
@@ -426,7 +438,8 @@ const OpDef kOps[] = {
      .tf = "ExpandDims",
      .infer = infer_expand_dims,
      .eval = eval_expand_dims,
-     .range = range_expand_dims},
+     .range = range_expand_dims,
+     .vjp = expand_dims_gradient},
     {.name = "ReduceSumInteger",
      .domain = kMicrosoft,
      .summary = "sum of 8-bit integers along axes, in 32 bits",
@@ -442,7 +455,8 @@ const OpDef kOps[] = {
          "(weight: T, indices: int64, padding_idx?: int64, scale_grad_by_freq?: bool) -> (Y: T) where T: number",
      .infer = infer_embedding,
      .eval = eval_embedding,
-     .range = range_shuffled},
+     .range = range_shuffled,
+     .vjp = embedding_gradient},
     {.name = "SoftmaxCrossEntropyLossInternal",
      .domain = kMicrosoft,
      .summary = "cross entropy of softmax(scores) and labels, and the logarithms of the probabilities",
@@ -452,6 +466,7 @@ const OpDef kOps[] = {
      .infer = infer_loss,
      .eval = eval_loss,
      .range = range_loss_internal,
+     .vjp = loss_internal_gradient,
      .hazards = cross_entropy_loss_hazards(),
      .overflow = "FN205"},
     {.name = "Scale",
@@ -463,6 +478,7 @@ const OpDef kOps[] = {
      .infer = infer_same_shape,
      .eval = eval_scale,
      .range = range_microsoft_scale,
+     .vjp = scale_gradient,
      .hazards = scale_down_hazards(),
      .overflow = "FN203"},
     {.name = "RelativePositionBias",

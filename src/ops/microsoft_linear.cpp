@@ -11,8 +11,10 @@
 #include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/function_range.h"
+#include "ops/linear_gradient.h"
 #include "ops/matmul.h"
 #include "ops/matmul_range.h"
+#include "ops/microsoft_gradient.h"
 #include "ops/move.h"
 #include "ops/range_rules.h"
 #include "ops/rules.h"
@@ -269,6 +271,55 @@ void range_inverse(RangeCall& call) {
   else call.top(0);
 }
 
+// ---- gradients -------------------------------------------------------------------------
+
+void give_through_one(BuildCall& call, ValueId result) {
+  const ValueId results[] = {result};
+  call.give_through(results);
+}
+
+void fused_matmul_gradient(BuildCall& call) {
+  const auto operand = [&](std::size_t i) {
+    const std::vector<std::size_t> order = operand_order(call, i, call.rank(call.in(i)));
+    if (std::ranges::is_sorted(order)) return call.in(i);
+    Attrs attrs;
+    attrs.set("perm", std::vector<std::int64_t>(order.begin(), order.end()));
+    return call.add("Transpose", {call.in(i)}, std::move(attrs));
+  };
+  const ValueId product = call.add("MatMul", {operand(0), operand(1)});
+  const double alpha = call.real("alpha");
+  give_through_one(call, alpha == 1 ? product : call.product(call.scalar(alpha), product));
+}
+
+ValueId write_activation(BuildCall& call, ValueId x) {
+  const std::string activation = call.text("activation", "");
+  if (activation.empty()) return x;
+  Attrs attrs = activation_attrs(call, activation);
+  if (activation != "Clip") return call.add(activation, {x}, std::move(attrs));
+  const auto limit = [&](std::string_view name) {
+    const Attr* attr = attrs.find(name);
+    return attr == nullptr ? ValueId{} : call.scalar(static_cast<double>(std::get<float>(*attr)));
+  };
+  return call.add("Clip", {x, limit("min"), limit("max")});
+}
+
+void fused_gemm_gradient(BuildCall& call) {
+  const ValueId y = call.add("Gemm", {call.in(0), call.in(1), call.in(2)}, without_activation(call));
+  give_through_one(call, write_activation(call, y));
+}
+
+void fused_conv_gradient(BuildCall& call) {
+  ValueId y = call.add("Conv", {call.in(0), call.in(1), call.in(2)}, without_activation(call));
+  if (call.has_input(3)) y = call.sum(y, call.in(3));
+  give_through_one(call, write_activation(call, y));
+}
+
+void gemm_fast_gelu_gradient(BuildCall& call) {
+  ValueId y = call.add("MatMul", {call.in(0), call.in(1)});
+  if (call.has_input(2)) y = call.sum(y, call.in(2));
+  give_through_one(call, fast_gelu(call, y));
+}
+
 constexpr std::string_view kMatMulAttrs =
     "alpha: float = 1; transA: int = 0; transB: int = 0; transBatchA: int = 0; transBatchB: int = 0";
 constexpr std::string_view kFusedFreedom = "all in float32 (float64 for float64), rounded once";
@@ -283,6 +334,7 @@ const OpDef kOps[] = {
      .infer = infer_fused_matmul,
      .eval = eval_fused_matmul,
      .range = range_fused_matmul,
+     .vjp = fused_matmul_gradient,
      .overflow = "FN204"},
     {.name = "TransposeMatMul",
      .domain = kMicrosoft,
@@ -293,6 +345,7 @@ const OpDef kOps[] = {
      .infer = infer_fused_matmul,
      .eval = eval_fused_matmul,
      .range = range_fused_matmul,
+     .vjp = fused_matmul_gradient,
      .overflow = "FN204"},
     {.name = "FusedGemm",
      .domain = kMicrosoft,
@@ -304,6 +357,7 @@ const OpDef kOps[] = {
      .infer = infer_fused_gemm,
      .eval = eval_fused_gemm,
      .range = range_fused_gemm,
+     .vjp = fused_gemm_gradient,
      .overflow = "FN204"},
     {.name = "GemmFastGelu",
      .domain = kMicrosoft,
@@ -313,6 +367,7 @@ const OpDef kOps[] = {
      .infer = infer_gemm_fast_gelu,
      .eval = eval_gemm_fast_gelu,
      .range = range_gemm_fast_gelu,
+     .vjp = gemm_fast_gelu_gradient,
      .overflow = "FN204"},
     {.name = "FusedConv",
      .domain = kMicrosoft,
@@ -324,6 +379,7 @@ const OpDef kOps[] = {
      .infer = infer_fused_conv,
      .eval = eval_fused_conv,
      .range = range_fused_conv,
+     .vjp = fused_conv_gradient,
      .overflow = "FN204"},
     {.name = "Inverse",
      .domain = kMicrosoft,
@@ -334,6 +390,7 @@ const OpDef kOps[] = {
      .infer = infer_same_shape,
      .eval = eval_inverse,
      .range = range_inverse,
+     .vjp = inverse_gradient,
      .overflow = "FN101"},
 };
 

@@ -6,6 +6,7 @@
 #include "ops/cast.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
+#include "ops/microsoft_gradient.h"
 #include "ops/microsoft_norm_range.h"
 #include "ops/normalize.h"
 #include "ops/quantities.h"
@@ -281,6 +282,7 @@ const OpDef kOps[] = {
      .infer = infer_skip_norm,
      .eval = eval_skip_norm<Centre::mean>,
      .range = range_skip_layer_norm,
+     .vjp = skip_layer_norm_gradient,
      .hazards = skip_layer_norm_hazards()},
     {.name = "SkipSimplifiedLayerNormalization",
      .domain = kMicrosoft,
@@ -292,6 +294,7 @@ const OpDef kOps[] = {
      .infer = infer_skip_norm,
      .eval = eval_skip_norm<Centre::zero>,
      .range = range_skip_rms_norm,
+     .vjp = skip_rms_norm_gradient,
      .hazards = skip_rms_norm_hazards()},
     {.name = "EmbedLayerNormalization",
      .domain = kMicrosoft,
@@ -304,6 +307,7 @@ const OpDef kOps[] = {
      .infer = infer_embed,
      .eval = eval_embed,
      .range = range_embed_layer_norm,
+     .vjp = embed_layer_norm_gradient,
      .hazards = embed_layer_norm_hazards()},
     {.name = "GroupNorm",
      .domain = kMicrosoft,
@@ -314,6 +318,7 @@ const OpDef kOps[] = {
      .infer = infer_group_norm,
      .eval = eval_group_norm,
      .range = range_image_group_norm,
+     .vjp = image_group_norm_gradient,
      .hazards = image_group_norm_hazards()},
     {.name = "SkipGroupNorm",
      .domain = kMicrosoft,
@@ -324,6 +329,7 @@ const OpDef kOps[] = {
      .infer = infer_group_norm,
      .eval = eval_skip_group_norm,
      .range = range_skip_group_norm,
+     .vjp = image_group_norm_gradient,
      .hazards = skip_group_norm_hazards()},
 };
 

@@ -17,7 +17,12 @@ struct NormRows {
 };
 using RowsOf = NormRows (*)(BuildCall&);
 
-ValueId mean(BuildCall& call, ValueId x, const NormRows& of) { return reduced(call, "ReduceMean", x, of.axes); }
+// Rows along no axis have one element each.
+ValueId over_rows(BuildCall& call, std::string_view op, ValueId x, const NormRows& of) {
+  return of.axes.empty() ? x : reduced(call, op, x, of.axes);
+}
+
+ValueId mean(BuildCall& call, ValueId x, const NormRows& of) { return over_rows(call, "ReduceMean", x, of); }
 ValueId square(BuildCall& call, ValueId x) { return call.product(x, x); }
 
 ValueId distances(BuildCall& call, const NormRows& of, DType format) {
@@ -47,7 +52,7 @@ ValueId one_pass_variance(BuildCall& call) {
 
 // Over the largest number of the format they are added in.
 ValueId share_of_sum(BuildCall& call, const NormRows& of, ValueId terms) {
-  return divided(call, reduced(call, "ReduceSum", terms, of.axes), overflow_limit(of.stash));
+  return divided(call, over_rows(call, "ReduceSum", terms, of), overflow_limit(of.stash));
 }
 
 template <RowsOf Rows>

@@ -262,6 +262,12 @@ constexpr std::array kCoverageRules = {
          .detail = "A large model keeps its weights in files beside it. Without them every weight may be any finite "
                    "number (a variance not a negative one); what is not proved even so is not known.",
          .fix = "put the data file beside the model, or check for whatever weights training may give: --weights any"},
+    Rule{.code = "FN905",
+         .slug = "no-derivative",
+         .summary = "the gradient could not be followed through this operator",
+         .detail = "--train adds the backward pass to the model. Where an operator's derivative is not known, nothing "
+                   "is said of the gradients that would flow through it.",
+         .fix = "check the training step as your framework exports it, or write the operator with others"},
 };
 
 constexpr std::size_t kRuleCount =

@@ -121,7 +121,8 @@ SeenFailure failure_of(const Graph& graph, const FailingRun& witness) {
 
 void add_claims(Report& report, const CheckedGraph& model, const Contract& contract, const GraphCheckOptions& options) {
   const bool converted = options.target != DType::undefined;
-  report.covered.push_back("forward pass" + (converted ? " as " + std::string(name(options.target)) : ""));
+  report.covered.push_back((model.trained.empty() ? "forward pass" : "forward pass and " + model.trained) +
+                           (converted ? " as " + std::string(name(options.target)) : ""));
   report.covered.push_back(weights_text(contract.weights));
   report.covered.push_back(runtime_text(options.analysis.ranges.runtime));
   for (const GuessedInput& guess : model.premises.guesses) {
@@ -131,6 +132,16 @@ void add_claims(Report& report, const CheckedGraph& model, const Contract& contr
   }
   report.may_leave = may_leave_text(model);
   report.unmatched = model.unmatched;
+}
+
+void add_searches(Report& report, const SearchResult& result) {
+  for (Alarm& alarm : report.alarms) {
+    const auto site = std::ranges::find(result.sites, alarm.finding, &SiteSearch::finding);
+    if (site == result.sites.end() || site->confirmed) continue;
+    alarm.searched = "no input found that makes it fail, " + counted(result.runs, "run");
+    if (!site->closest.empty()) alarm.searched += "; closest: " + site->closest;
+    if (!site->why_not.empty()) alarm.searched += "; without direction: " + site->why_not;
+  }
 }
 
 void add_failures(Report& report, const Graph& graph, std::span<const FailingRun> witnesses) {

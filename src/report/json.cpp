@@ -67,6 +67,7 @@ Json to_json(const Alarm& alarm) {
   json["unsafe"] = or_null(alarm.unsafe);
   json["reason"] = or_null(alarm.reason);
   json["failure"] = failure_json(alarm.failure);
+  json["searched"] = or_null(alarm.searched);
   json["path"] = Json::array();
   for (const Step& step : alarm.path) json["path"].push_back(to_json(step));
   json["assumptions"] = alarm.assumed;
@@ -83,8 +84,11 @@ Json to_json(const Counts& counts, bool complete) {
 
 Json block_list_json(const BlockList& blocked) {
   if (!blocked.present) return {};
-  return {
-      {"nodes", blocked.nodes}, {"proved", blocked.proved}, {"in_any_format", blocked.excused}, {"note", blocked.note}};
+  return {{"nodes", blocked.nodes},
+          {"proved", blocked.proved},
+          {"in_any_format", blocked.excused},
+          {"seen_to_fail", blocked.failing},
+          {"note", blocked.note}};
 }
 
 Json to_json(const Report& report) {

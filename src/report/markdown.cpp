@@ -33,6 +33,7 @@ std::string row(const AlarmGroup& entry) {
   if (!entry.others.empty()) where += "<br>" + others_text(entry);
   std::string what = escaped(what_happens(alarm));
   if (!alarm.failure.what.empty()) what += "<br>" + escaped(failure_text(alarm.failure));
+  if (!alarm.searched.empty()) what += "<br>" + escaped(alarm.searched);
   if (!alarm.reason.empty()) what += "<br>" + escaped(alarm.reason);
   return "| " + std::string(name(alarm.verdict)) + " | " + rule_title(*alarm.rule) + " | " + where + " | " + what +
          " | " + escaped(fix_of(alarm)) + " |\n";

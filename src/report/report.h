@@ -79,6 +79,7 @@ struct Alarm {
   std::string fingerprint = {};            // survives renumbering of nodes
   int root = -1;                           // index of the alarm that explains this one, or -1
   SeenFailure failure = {};                // of confirmed
+  std::string searched = {};               // how a search for such an input ended that found none
   Acceptance accepted = Acceptance::none;
   std::string accepted_why = {};
 
@@ -110,6 +111,8 @@ struct BlockList {
   bool proved = false;      // with these kept, everything is, but for what `excused` counts
   std::size_t excused = 0;  // findings of the model as it is: no format helps against them
   std::vector<std::string> nodes = {};
+  std::vector<std::string> failing = {};  // nodes that were seen to fail when converted, whatever the proof needs
+  bool searched = false;                  // such nodes were looked for
   std::string note = {};
 };
 

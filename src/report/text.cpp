@@ -78,6 +78,7 @@ class TextWriter {
     if (alarm.place.source_line > 0) line("  source " + source_text(alarm.place));
     path(alarm);
     failure(alarm.failure);
+    if (!alarm.searched.empty()) line("  " + printable(alarm.searched));
     if (!fix_of(alarm).empty()) line("  fix: " + printable(fix_of(alarm)));
     for (const std::string& declaration : alarm.contract) line("    " + printable(declaration));
     others(entry);
@@ -180,6 +181,10 @@ class TextWriter {
     line("keep " + counted(blocked.nodes.size(), "node") + " in " + whose + " own format and " + rest + " (" +
          printable(blocked.note) + ")");
     line("  " + quoted_list(blocked.nodes));
+    if (!blocked.searched) return;
+    line(blocked.failing.empty() ? "  none of the converted nodes was seen to fail: they stay for the proof only"
+                                 : "  seen to fail when converted: " + quoted_list(blocked.failing) +
+                                       "; the others stay for the proof only");
   }
 
   std::string painted(std::string_view text, Ink ink) const {

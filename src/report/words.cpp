@@ -182,6 +182,7 @@ std::string message(const Alarm& alarm) {
                      std::string(alarm.rule->summary) + "; " + what_happens(alarm);
   if (!alarm.reason.empty()) text += "; unknown because " + alarm.reason;
   if (!alarm.failure.what.empty()) text += "; " + failure_text(alarm.failure);
+  if (!alarm.searched.empty()) text += "; " + alarm.searched;
   if (!alarm.made_by.empty()) text += "; made by " + alarm.made_by;
   std::string fix(fix_of(alarm));
   for (const std::string& line : alarm.contract) fix += " " + line;

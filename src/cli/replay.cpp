@@ -1,0 +1,129 @@
+// finity replay DIR: runs a witness again, in the reference and in whatever other engine there is.
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/mapped_file.h"
+#include "cli/commands.h"
+#include "cli/witness.h"
+#include "exec/first_failure.h"
+#include "exec/reference.h"
+#include "exec/torch_worker.h"
+#include "exec/worker.h"
+#include "formats/model_format.h"
+#include "formats/onnx/test_data.h"
+#include "report/words.h"
+
+namespace finity {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Options {
+  std::string folder;
+  std::string onnxruntime;
+};
+
+struct Witness {
+  Graph graph = {};
+  std::string bytes = {};  // of the model
+  Inputs inputs = {};
+};
+
+Witness read_witness(const fs::path& folder) {
+  const std::string model = (folder / kWitnessModel).string();
+  if (!fs::is_regular_file(model)) throw Error(folder.string() + ": holds no " + std::string(kWitnessModel));
+  std::vector<Note> notes;
+  Witness witness;
+  witness.graph = read_model(model, notes);
+  const auto file = MappedFile::open(model);
+  witness.bytes.assign(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
+  witness.inputs = read_test_data((folder / "test_data_set_0").string(), witness.graph).inputs;
+  return witness;
+}
+
+void print_description(const fs::path& folder) {
+  const fs::path path = folder / kWitnessDescription;
+  if (!fs::is_regular_file(path)) return;
+  const auto file = MappedFile::open(path.string());
+  const std::string_view text(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  if (json.is_discarded() || !json.is_object()) throw Error(path.string() + ": is not JSON");
+  const auto field = [&](const char* name) {
+    return json.contains(name) && json[name].is_string() ? printable(json[name].get<std::string>()) : std::string("?");
+  };
+  std::printf("%s: %s at %s\n", field("model").c_str(), field("rule").c_str(), field("node").c_str());
+  std::printf("  when it was found: %s\n", field("seen").c_str());
+}
+
+std::string output_text(const Graph& graph, const std::vector<Datum>& outputs) {
+  std::string text;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (!has_non_finite_element(outputs[i])) continue;
+    text += (text.empty() ? "" : ", ") + ("'" + printable(graph.value(graph.main().outputs[i]).name) + "'");
+  }
+  return text.empty() ? "every output is finite" : "not finite: " + text;
+}
+
+// True when the failure shows in a run of the reference, at an output or on the way.
+bool replay_reference(const Witness& witness) {
+  FailureFinder failures(witness.graph);
+  std::string first;
+  RunOptions options;
+  options.watch = [&](const Node& node, std::span<const Datum> inputs, std::span<const Datum> outputs) {
+    failures.saw(node, inputs, outputs);
+    const bool bad = std::ranges::any_of(outputs, has_non_finite_element);
+    if (bad && first.empty()) first = describe(witness.graph, node);
+  };
+  const std::vector<Datum> outputs = run_reference(witness.graph, witness.inputs, options);
+  std::printf("reference: %s", output_text(witness.graph, outputs).c_str());
+  std::printf(first.empty() ? "\n" : "; %s made the first\n", printable(first).c_str());
+  return !first.empty();
+}
+
+void replay_in(const std::string& engine, const WorkerOptions& options, const Witness& witness) {
+  Worker worker(options);
+  Request request = {.model = witness.bytes};
+  for (const auto& [name, datum] : witness.inputs) request.run.inputs.emplace_back(name, datum);
+  for (const ValueId id : witness.graph.main().outputs) request.run.outputs.push_back(witness.graph.value(id).name);
+  try {
+    const std::string version = worker.hello().version;
+    const Answer answer = worker.run(request);
+    std::vector<Datum> outputs;
+    for (const auto& [name, datum] : answer.outputs) outputs.push_back(datum);
+    const std::string text = answer.done() ? output_text(witness.graph, outputs)
+                                           : std::string(name(answer.outcome)) + ": " + printable(answer.text);
+    std::printf("%s %s: %s\n", engine.c_str(), version.c_str(), text.c_str());
+  } catch (const Error& error) {
+    std::printf("%s: not run: %s\n", engine.c_str(), printable(error.what()).c_str());
+  }
+}
+
+int replay(const Options& options) {
+  print_description(options.folder);
+  const Witness witness = read_witness(options.folder);
+  const bool failed = replay_reference(witness);
+  if (const std::optional<WorkerOptions> torch = torch_worker()) replay_in("LibTorch", *torch, witness);
+  const char* set = std::getenv("FINITY_ONNXRUNTIME");
+  const std::string library = !options.onnxruntime.empty() ? options.onnxruntime : set != nullptr ? set : "";
+  const std::string program = program_beside("onnxruntime-worker");
+  if (!library.empty() && !program.empty()) replay_in("ONNX Runtime", {.command = {program, library}}, witness);
+  else if (!options.onnxruntime.empty()) throw Error("the program onnxruntime-worker is not beside finity");
+  return failed ? 1 : 0;
+}
+
+}  // namespace
+
+void add_replay(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand("replay", "Run a witness again that check or trigger wrote");
+  auto options = std::make_shared<Options>();
+  command->add_option("folder", options->folder, "Written by --witness")->required();
+  command->add_option("--onnxruntime", options->onnxruntime,
+                      "Shared library of ONNX Runtime to run it in too (default: $FINITY_ONNXRUNTIME)");
+  command->callback([options, &exit_code] { exit_code = replay(*options); });
+}
+
+}  // namespace finity

@@ -1,0 +1,230 @@
+#include "trigger/objective.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "check/convert.h"
+#include "exec/reference.h"
+#include "ops/hazard.h"
+#include "ops/op.h"
+#include "tensor/convert.h"
+#include "tensor/float_formats.h"
+#include "types/hazard_quantity.h"
+
+namespace finity {
+
+namespace {
+
+Bindings sizes_of(const Drawn& drawn) {
+  Bindings bindings;
+  for (const auto& [name, datum] : drawn.inputs) {
+    if (datum.tensor() != nullptr) bindings.inputs[name] = datum.tensor()->dims();
+  }
+  return bindings;
+}
+
+std::string number_text(double x) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", x);
+  return text;
+}
+
+std::string set_text(const UnsafeSet& set) {
+  std::string text;
+  for (const Unsafe& part : set) {
+    if (!text.empty()) text += " or ";
+    if (part.lo == part.hi) text += number_text(part.lo);
+    else if (std::isinf(part.lo)) text += "<= " + number_text(part.hi);
+    else if (std::isinf(part.hi)) text += ">= " + number_text(part.lo);
+    else text += "in [" + number_text(part.lo) + ", " + number_text(part.hi) + "]";
+  }
+  return text;
+}
+
+// Writes the loss behind a widened model.
+class LossWriter {
+ public:
+  explicit LossWriter(GraphWriter& writer) : writer_(writer) {}
+
+  ValueId number(double x) {
+    const double one[] = {x};
+    return writer_.constant(from_elements<double>(DType::float64, {}, one));
+  }
+
+  ValueId as_double(ValueId id) {
+    if (writer_.type(id).dtype == DType::float64) return id;
+    Attrs attrs;
+    attrs.set("to", static_cast<std::int64_t>(DType::float64));
+    return writer_.add("Cast", {id}, std::move(attrs));
+  }
+
+  // Of each element to the nearest unsafe value, then the smallest of these.
+  ValueId distance(ValueId quantity, const UnsafeSet& set) {
+    const ValueId x = as_double(quantity);
+    ValueId nearest;
+    for (const Unsafe& part : set) {
+      const bool below = !std::isinf(part.lo), above = !std::isinf(part.hi);
+      ValueId away;
+      if (below && above && part.lo == part.hi) away = writer_.add("Abs", {writer_.add("Sub", {x, number(part.lo)})});
+      else if (below && above)
+        away = writer_.add("Max", {writer_.add("Sub", {number(part.lo), x}), writer_.add("Sub", {x, number(part.hi)})});
+      else if (below) away = writer_.add("Sub", {number(part.lo), x});
+      else away = writer_.add("Sub", {x, number(part.hi)});
+      nearest = nearest.valid() ? writer_.add("Min", {nearest, away}) : away;
+    }
+    return over_all("ReduceMin", nearest);
+  }
+
+  // log(limit) - log of the largest magnitude among the values.
+  ValueId room(const std::vector<ValueId>& values, double limit) {
+    ValueId largest;
+    for (const ValueId id : values) {
+      const ValueId size = over_all("ReduceMax", writer_.add("Abs", {as_double(id)}));
+      largest = largest.valid() ? writer_.add("Max", {largest, size}) : size;
+    }
+    const ValueId logarithm = writer_.add("Log", {writer_.add("Add", {largest, number(kTiny)})});
+    return writer_.add("Sub", {number(std::log(limit)), logarithm});
+  }
+
+ private:
+  static constexpr double kTiny = 1e-300;
+
+  ValueId over_all(std::string_view op, ValueId id) {
+    Attrs attrs;
+    attrs.set("keepdims", std::int64_t{0});
+    return writer_.add(op, {id}, std::move(attrs));
+  }
+
+  GraphWriter& writer_;
+};
+
+// The set without infinite values: those show themselves as overflows.
+bool only_infinities(const UnsafeSet& set) {
+  return std::ranges::all_of(set, [](const Unsafe& part) { return std::isinf(part.lo) && part.lo == part.hi; });
+}
+
+}  // namespace
+
+SizedModels with_sizes(const CheckedGraph& model, const Drawn& sizes) {
+  const Bindings bindings = sizes_of(sizes);
+  SizedModels result;
+  result.plain = {model.graph, infer_types(model.graph, bindings)};
+  try {
+    Graph wide = convert_floats(model.graph, model.types, DType::float64).graph;
+    Types types = infer_types(wide, bindings);
+    result.wide = {std::move(wide), std::move(types)};
+  } catch (const Error&) {
+    result.wide = result.plain;
+  }
+  return result;
+}
+
+// The loss of a hazard; invalid when the node's formats have no unsafe value.
+ValueId Objective::add_hazard(GraphWriter& writer, NodeId node, const Hazard& hazard, DType dtype) {
+  LossWriter loss(writer);
+  const ValueId quantity = add_quantity(writer, node, hazard).value;
+  const UnsafeSet unsafe = hazard.unsafe(dtype);
+  if (unsafe.empty() || !quantity.valid()) return {};
+  if (!only_infinities(unsafe)) {
+    unsafe_ = set_text(unsafe);
+    return loss.distance(quantity, unsafe);
+  }
+  overflow_ = true;
+  limit_ = max_finite(dtype);
+  return loss.room({quantity}, limit_);
+}
+
+// The loss of a result that may be too large, or NaN made of infinities: then an operand must become infinite first.
+ValueId Objective::add_overflow(GraphWriter& writer, const Node& node, const Finding& site, DType dtype) {
+  if (!site.value.valid() || !is_float(writer.type(site.value).dtype)) return {};
+  std::vector<ValueId> values;
+  if (!site.seen.nan) values.push_back(site.value);
+  for (const ValueId in : node.inputs) {
+    if (site.seen.nan && in.valid() && is_float(writer.type(in).dtype)) values.push_back(in);
+  }
+  if (values.empty()) return {};
+  overflow_ = true;
+  limit_ = max_finite(dtype);
+  return LossWriter(writer).room(values, limit_);
+}
+
+std::optional<Objective> Objective::make(const CheckedGraph& model, const SizedModels& sized, std::size_t finding,
+                                         const std::vector<ValueId>& variables) {
+  const Finding& site = model.analysis.findings[finding];
+  if (!site.node.valid() || model.graph.node(site.node).body != Graph::kMain) return std::nullopt;
+  const Node& node = model.graph.node(site.node);
+  if (node.op == nullptr) return std::nullopt;
+  const Hazard* hazard = hazard_of(*node.op, site.rule, site.operand);
+  // Quantities that are not operands know the format they speak of, and compute in wider ones themselves.
+  const SizedModel& base = hazard != nullptr && hazard->quantity != nullptr ? sized.plain : sized.wide;
+  GraphWriter writer(base.graph, base.types);
+  Objective objective;
+  objective.model_ = &model;
+  const DType dtype = site.value.valid() ? model.types[site.value].dtype : DType::undefined;
+  ValueId distance;
+  try {
+    distance = hazard != nullptr ? objective.add_hazard(writer, site.node, *hazard, dtype)
+                                 : objective.add_overflow(writer, node, site, dtype);
+  } catch (const Unsupported&) {
+    return std::nullopt;
+  }
+  if (!distance.valid() || !objective.add_gradients(writer, distance, variables)) return std::nullopt;
+  objective.graph_ = std::move(writer).finish().graph;
+  return objective;
+}
+
+bool Objective::add_gradients(GraphWriter& writer, ValueId distance, const std::vector<ValueId>& variables) {
+  GradientResult gradient = add_gradient(writer, distance, variables);
+  stops_ = std::move(gradient.stops);
+  std::vector<ValueId> outputs = {distance};
+  for (std::size_t i = 0; i < variables.size(); ++i) {
+    if (!gradient.of[i].valid()) continue;
+    variables_.push_back(variables[i]);
+    outputs.push_back(gradient.of[i]);
+  }
+  writer.set_outputs(std::move(outputs));
+  return !variables_.empty();
+}
+
+namespace {
+
+Tensor in_dtype(const Tensor& tensor, DType dtype) {
+  if (tensor.dtype() == dtype || !is_float(tensor.dtype()) || !is_float(dtype)) return tensor;
+  return from_elements<double>(dtype, tensor.dims(), elements<double>(tensor));
+}
+
+}  // namespace
+
+Evaluation Objective::evaluate(const Drawn& drawn, std::uint64_t seed) const {
+  Inputs inputs;
+  for (const ValueId id : graph_.main().inputs) {
+    const Value& value = graph_.value(id);
+    const auto given = drawn.inputs.find(value.name);
+    if (given == drawn.inputs.end()) continue;
+    const Tensor* tensor = given->second.tensor();
+    inputs[value.name] = tensor != nullptr ? Datum(in_dtype(*tensor, value.type.dtype)) : given->second;
+  }
+  std::unordered_map<ValueId, Datum> weights;
+  for (const auto& [id, datum] : drawn.weights) {
+    const ConstantPtr& constant = graph_.value(id).constant;
+    const Tensor* tensor = datum.tensor();
+    weights[id] = tensor != nullptr && constant ? Datum(in_dtype(*tensor, constant->dtype())) : datum;
+  }
+  const RunOptions options = {.seed = seed, .only_needed = true, .weights = &weights};
+  const std::vector<Datum> outputs = run_reference(graph_, inputs, options);
+  Evaluation result;
+  result.distance = element_as_double(*outputs[0].tensor(), 0);
+  for (std::size_t i = 0; i < variables_.size(); ++i) {
+    std::vector<double> slopes = elements<double>(*outputs[i + 1].tensor());
+    for (double& slope : slopes) slope = std::isfinite(slope) ? slope : 0;
+    result.gradient[variables_[i]] = std::move(slopes);
+  }
+  return result;
+}
+
+std::string Objective::describe(double distance) const {
+  if (!overflow_) return number_text(distance) + " away from " + unsafe_;
+  return "at most " + number_text(limit_ * std::exp(-distance)) + " of " + number_text(limit_);
+}
+
+}  // namespace finity

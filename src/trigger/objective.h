@@ -1,0 +1,67 @@
+// How far an input is from making a finding come true, and which way to go: the suspect loss. Of a hazard with unsafe
+// values it is the distance of the nearest element to them; of a result that may overflow, how far the logarithm of its
+// largest magnitude is from the format's limit. Both are computed in double on the widened model, so that differences
+// which the real format rounds away still show a direction. Whether the finding really comes true is never decided
+// here, but by running the model itself.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "check/check_graph.h"
+#include "check/verify.h"
+#include "gradient/gradient.h"
+
+namespace finity {
+
+// A model with the sizes that one input has. Node and value ids are those of the model.
+struct SizedModel {
+  Graph graph = {};
+  Types types = {};
+};
+// As it is, and in double; the latter as it is too when it cannot be converted.
+struct SizedModels {
+  SizedModel plain = {};
+  SizedModel wide = {};
+};
+SizedModels with_sizes(const CheckedGraph& model, const Drawn& sizes);
+
+struct Evaluation {
+  double distance = 0;    // at most 0 where the finding is expected to come true
+  Numbers gradient = {};  // of the distance, by input and weight; finite
+};
+
+class Objective {
+ public:
+  // Nothing when the finding has no quantity to walk along, or it does not depend on what may vary.
+  static std::optional<Objective> make(const CheckedGraph& model, const SizedModels& sized, std::size_t finding,
+                                       const std::vector<ValueId>& variables);
+
+  // Throws Error when the model cannot be run on this.
+  Evaluation evaluate(const Drawn& drawn, std::uint64_t seed) const;
+
+  // What a distance means: "0.25 away from <= 0", "at most 1e+20 of 3.4028235e+38".
+  std::string describe(double distance) const;
+  // Steps of distance / slope make sense: the distance is that of a number, not of a logarithm.
+  bool is_plain() const { return !overflow_; }
+  // Nodes through which no gradient could be followed.
+  const std::vector<GradientStop>& stops() const { return stops_; }
+
+ private:
+  Objective() = default;
+  ValueId add_hazard(GraphWriter& writer, NodeId node, const Hazard& hazard, DType dtype);
+  ValueId add_overflow(GraphWriter& writer, const Node& node, const Finding& site, DType dtype);
+  bool add_gradients(GraphWriter& writer, ValueId distance, const std::vector<ValueId>& variables);
+
+  Graph graph_ = {};
+  std::vector<ValueId> variables_ = {};  // whose gradients are outputs 1, 2, ... of the graph
+  const CheckedGraph* model_ = nullptr;
+  bool overflow_ = false;
+  double limit_ = 0;         // of an overflow
+  std::string unsafe_ = {};  // "<= 0"
+  std::vector<GradientStop> stops_ = {};
+};
+
+}  // namespace finity

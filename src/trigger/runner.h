@@ -1,0 +1,55 @@
+// Runs of the model in its real formats, judged against the analysis: which findings came true.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "check/check_graph.h"
+#include "check/verify.h"
+
+namespace finity {
+
+class Runner {
+ public:
+  Runner(const CheckedGraph& model, std::uint64_t seed) : model_(model), seed_(seed) {}
+
+  // The findings that this input makes true, each with a witness. Counts as one run.
+  std::vector<FailingRun> run(const Drawn& drawn) {
+    ++runs_;
+    VerifyReport report;
+    const std::vector<Datum> outputs = verify_run(model_.graph, model_.analysis, drawn, seed_, report);
+    if (report.failed > 0) failure_ = report.first_failure;
+    const auto shared = std::make_shared<const Drawn>(drawn);
+    for (FailingRun& witness : report.witnesses) {
+      witness.drawn = shared;
+      witness.outputs = outputs;
+    }
+    return std::move(report.witnesses);
+  }
+
+  // The witness for one finding, if this input makes it come true.
+  std::optional<FailingRun> run_for(const Drawn& drawn, std::size_t finding) {
+    for (FailingRun& witness : run(drawn)) {
+      if (witness.finding == finding) return std::move(witness);
+    }
+    return std::nullopt;
+  }
+
+  const CheckedGraph& model() const { return model_; }
+  std::uint64_t seed() const { return seed_; }
+  std::size_t runs() const { return runs_; }
+  const std::string& failure() const { return failure_; }  // why the last run that stopped did
+
+ private:
+  const CheckedGraph& model_;
+  std::uint64_t seed_;
+  std::size_t runs_ = 0;
+  std::string failure_;
+};
+
+// Makes a witness smaller while it stays one: elements that do not matter become 0 or the nearest allowed number, the
+// others get as few digits as they bear.
+FailingRun shrink(Runner& runner, const FailingRun& witness, std::size_t most_runs);
+
+}  // namespace finity

@@ -1,0 +1,182 @@
+#include "trigger/search.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+
+#include "base/memory_error.h"
+#include "base/time_limit.h"
+#include "tensor/convert.h"
+#include "trigger/objective.h"
+#include "trigger/runner.h"
+#include "trigger/walk.h"
+
+namespace finity {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class Search {
+ public:
+  Search(const CheckedGraph& model, const SearchOptions& options)
+      : model_(model), options_(options), runner_(model, options.seed), rng_(options.seed), start_(Clock::now()) {}
+
+  SearchResult run();
+
+ private:
+  void pick_sites();
+  void pick_variables();
+  bool is_over() const;
+  double elapsed() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+  bool is_confirmed(std::size_t finding) const;
+  std::vector<FailingRun> try_out(const Drawn& drawn);
+  void look_around();
+  void pursue(SiteSearch& site, double until);
+  void shrink_all();
+  Drawn draw(int number);
+  Drawn constant_draw(int number);
+
+  const CheckedGraph& model_;
+  const SearchOptions& options_;
+  Runner runner_;
+  Rng rng_;
+  Clock::time_point start_;
+  std::vector<ValueId> variables_;
+  SearchResult result_;
+};
+
+void Search::pick_sites() {
+  for (std::size_t i = 0; i < model_.analysis.findings.size(); ++i) {
+    const Finding& finding = model_.analysis.findings[i];
+    const bool open = finding.verdict == Verdict::possible && finding.node.valid();
+    if (open && (!options_.wanted || options_.wanted(finding))) result_.sites.push_back({.finding = i});
+  }
+}
+
+// Floats that may vary; integers are only drawn.
+void Search::pick_variables() {
+  for (std::size_t i = 0; i < model_.premises.of.size(); ++i) {
+    const auto& range = model_.premises.of[i];
+    if (range && is_float(range->dtype)) variables_.push_back({static_cast<std::int32_t>(i)});
+  }
+}
+
+bool Search::is_over() const {
+  return elapsed() > options_.seconds || runner_.runs() >= options_.most_runs || (options_.stop && options_.stop());
+}
+
+bool Search::is_confirmed(std::size_t finding) const {
+  return std::ranges::find(result_.witnesses, finding, &FailingRun::finding) != result_.witnesses.end();
+}
+
+// Runs the model and keeps what it shows, whichever finding it is about.
+std::vector<FailingRun> Search::try_out(const Drawn& drawn) {
+  std::vector<FailingRun> seen = runner_.run(drawn);
+  for (const FailingRun& witness : seen) {
+    if (!is_confirmed(witness.finding)) result_.witnesses.push_back(witness);
+  }
+  return seen;
+}
+
+// Every element the same: rows without variance, equal operands, ties.
+Drawn Search::constant_draw(int number) {
+  const Drawn like = draw_inside(model_.graph, model_.types, model_.premises, rng_, 0);
+  const double values[] = {0, 1, -1, 0.5};
+  const double same = number < 4 ? values[number] : rng_.uniform(-4, 4);
+  Numbers wished;
+  for (const ValueId id : variables_) {
+    const auto input = like.inputs.find(model_.graph.value(id).name);
+    const auto weight = like.weights.find(id);
+    if (weight != like.weights.end()) continue;
+    if (input != like.inputs.end()) {
+      wished[id].assign(static_cast<std::size_t>(input->second.tensor()->size()), same);
+    }
+  }
+  return fit_inside(model_.graph, model_.types, model_.premises, like, wished, rng_);
+}
+
+// A few kinds of inputs in turn: plain, all low, all high, constant, mixed with special numbers.
+Drawn Search::draw(int number) {
+  if (number < 3) return draw_inside(model_.graph, model_.types, model_.premises, rng_, number);
+  if (number < 8) return constant_draw(number - 3);
+  return draw_inside(model_.graph, model_.types, model_.premises, rng_, number % 3 == 0 ? 0 : 3);
+}
+
+// What needs no direction shows itself here, for all findings at once.
+void Search::look_around() {
+  constexpr int kDraws = 16;
+  const double until = options_.seconds / 4;
+  for (int number = 0; number < kDraws && !is_over() && elapsed() < until; ++number) {
+    Drawn drawn;
+    with_memory_errors([&] { drawn = draw(number); });
+    try_out(drawn);
+  }
+}
+
+void Search::pursue(SiteSearch& site, double until) {
+  const std::size_t before = runner_.runs();
+  const auto over = [&] { return is_over() || elapsed() > until || is_confirmed(site.finding); };
+  double closest = std::numeric_limits<double>::infinity();
+  for (int round = 0; !over(); ++round) {
+    const Drawn from = draw(round);
+    std::optional<Objective> objective = Objective::make(model_, with_sizes(model_, from), site.finding, variables_);
+    if (!objective) {
+      site.why_not = "nothing that may vary has a derivative there";
+      if (round > 64) break;
+      try_out(from);
+      continue;
+    }
+    if (!objective->stops().empty()) {
+      const GradientStop& first = objective->stops().front();
+      site.why_not = describe(model_.graph, model_.graph.node(first.node)) + ": " + first.reason;
+    }
+    Walk walk(model_, *objective, from, rng_);
+    walk.run([&](const Drawn& at) { try_out(at); }, over);
+    if (walk.closest() < closest) {
+      closest = walk.closest();
+      site.closest = objective->describe(closest);
+    }
+  }
+  site.runs += runner_.runs() - before;
+}
+
+void Search::shrink_all() {
+  constexpr std::size_t kRuns = 400;
+  for (FailingRun& witness : result_.witnesses) {
+    if (elapsed() > options_.seconds || (options_.stop && options_.stop())) return;
+    witness = shrink(runner_, witness, kRuns);
+  }
+}
+
+SearchResult Search::run() {
+  pick_sites();
+  pick_variables();
+  if (result_.sites.empty()) return std::move(result_);
+  const TimeLimit limit(options_.seconds);
+  try {
+    look_around();
+    for (std::size_t i = 0; i < result_.sites.size() && !is_over(); ++i) {
+      if (is_confirmed(result_.sites[i].finding)) continue;
+      const double share = (options_.seconds - elapsed()) / static_cast<double>(result_.sites.size() - i);
+      pursue(result_.sites[i], elapsed() + share);
+    }
+    if (options_.shrink) shrink_all();
+  } catch (const TimeUp&) {
+    result_.time_up = true;
+  }
+  for (SiteSearch& site : result_.sites) site.confirmed = is_confirmed(site.finding);
+  result_.runs = runner_.runs();
+  result_.failed = runner_.failure();
+  result_.time_up |= elapsed() > options_.seconds;
+  return std::move(result_);
+}
+
+}  // namespace
+
+SearchResult search_failures(const CheckedGraph& model, const SearchOptions& options) {
+  return Search(model, options).run();
+}
+
+}  // namespace finity

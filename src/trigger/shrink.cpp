@@ -1,0 +1,107 @@
+#include <algorithm>
+#include <cmath>
+
+#include "base/time_limit.h"
+#include "tensor/convert.h"
+#include "trigger/runner.h"
+
+namespace finity {
+
+namespace {
+
+class Shrinker {
+ public:
+  Shrinker(Runner& runner, const FailingRun& witness, std::size_t most_runs)
+      : runner_(runner), best_(witness), left_(most_runs), rng_(runner.seed()) {
+    const CheckedGraph& model = runner.model();
+    for (const ValueId id : model.graph.main().inputs) {
+      const auto given = witness.drawn->inputs.find(model.graph.value(id).name);
+      if (given != witness.drawn->inputs.end()) remember(id, given->second.tensor());
+    }
+    for (const auto& [id, datum] : witness.drawn->weights) remember(id, datum.tensor());
+  }
+
+  FailingRun run() {
+    for (const auto& [id, values] : Numbers(now_)) zero_chunks(id, values.size());
+    for (const auto& [id, values] : Numbers(now_)) round_elements(id);
+    return best_;
+  }
+
+ private:
+  void remember(ValueId id, const Tensor* tensor) {
+    if (tensor != nullptr && tensor->dtype() != DType::string && !is_complex(tensor->dtype())) {
+      now_[id] = elements<double>(*tensor);
+    }
+  }
+
+  // Keeps the change if the finding still comes true.
+  bool accept(ValueId id, std::vector<double> values) {
+    if (left_ == 0) return false;
+    --left_;
+    const CheckedGraph& model = runner_.model();
+    Numbers wished = now_;
+    wished[id] = std::move(values);
+    const Drawn drawn = fit_inside(model.graph, model.types, model.premises, *best_.drawn, wished, rng_);
+    std::optional<FailingRun> still = runner_.run_for(drawn, best_.finding);
+    if (!still) return false;
+    now_ = std::move(wished);
+    best_ = std::move(*still);
+    return true;
+  }
+
+  // Halves, quarters, ... set to zero, down to single elements.
+  void zero_chunks(ValueId id, std::size_t size) {
+    for (std::size_t chunk = size; chunk > 0 && left_ > 0; chunk /= 2) {
+      for (std::size_t from = 0; from < size && left_ > 0; from += chunk) {
+        std::vector<double> values = now_[id];
+        bool changed = false;
+        for (std::size_t i = from; i < std::min(size, from + chunk); ++i) {
+          changed |= values[i] != 0;
+          values[i] = 0;
+        }
+        if (changed) accept(id, std::move(values));
+      }
+    }
+  }
+
+  static double rounded(double x, int digits) {
+    if (x == 0 || !std::isfinite(x)) return x;
+    const double unit = std::pow(10.0, std::floor(std::log10(std::abs(x))) - digits + 1);
+    return std::round(x / unit) * unit;
+  }
+
+  // All elements at once with few digits; else those that differ from zero one by one.
+  void round_elements(ValueId id) {
+    for (int digits = 1; digits <= 4; ++digits) {
+      std::vector<double> values = now_[id];
+      for (double& x : values) x = rounded(x, digits);
+      if (values == now_[id] || accept(id, std::move(values))) return;
+    }
+    for (std::size_t i = 0; i < now_[id].size() && left_ > 0; ++i) {
+      for (int digits = 1; digits <= 3; ++digits) {
+        std::vector<double> values = now_[id];
+        if (rounded(values[i], digits) == values[i]) break;
+        values[i] = rounded(values[i], digits);
+        if (accept(id, std::move(values))) break;
+      }
+    }
+  }
+
+  Runner& runner_;
+  FailingRun best_;
+  std::size_t left_;
+  Rng rng_;
+  Numbers now_;
+};
+
+}  // namespace
+
+FailingRun shrink(Runner& runner, const FailingRun& witness, std::size_t most_runs) {
+  try {
+    return Shrinker(runner, witness, most_runs).run();
+  } catch (const TimeUp&) {
+    return witness;
+  }
+}
+
+}  // namespace finity

@@ -1,0 +1,196 @@
+// Searches: what can fail is shown to fail, on an input inside the contract that the reference runs again.
+#include "trigger/search.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <sstream>
+
+#include "exec/reference.h"
+#include "formats/model_format.h"
+#include "formats/text/text.h"
+#include "support/support.h"
+#include "tensor/convert.h"
+
+namespace finity {
+namespace {
+
+CheckedGraph checked(std::string_view text, const std::vector<std::string>& ranges) {
+  Contract contract;
+  for (const std::string& range : ranges) add_range(contract, range);
+  return check_graph(parse_graph(text, "test"), contract);
+}
+
+// The site of this rule, which must have been found.
+const SiteSearch& site_of(const CheckedGraph& model, const SearchResult& result, std::string_view rule) {
+  const auto is = [&](const SiteSearch& site) { return model.analysis.findings[site.finding].rule == rule; };
+  const auto found = std::ranges::find_if(result.sites, is);
+  if (found == result.sites.end()) throw Error("no open site of rule " + std::string(rule));
+  return *found;
+}
+
+const FailingRun& witness_of(const CheckedGraph& model, const SearchResult& result, std::string_view rule) {
+  const auto is = [&](const FailingRun& run) { return model.analysis.findings[run.finding].rule == rule; };
+  const auto found = std::ranges::find_if(result.witnesses, is);
+  if (found == result.witnesses.end()) throw Error("no witness of rule " + std::string(rule));
+  return *found;
+}
+
+std::vector<double> input(const FailingRun& run, const std::string& name) {
+  return elements<double>(*run.drawn->inputs.at(name).tensor());
+}
+
+constexpr SearchOptions kQuick = {.seconds = 5};
+
+// Random numbers do not meet a difference of 1234.5 exactly: the linear step does.
+TEST(Search, WalksToASinglePoint) {
+  const CheckedGraph model = checked(R"(
+graph g (x: float32[3]) -> (y: float32[3]) {
+  const c: float32[] = {1234.5}
+  d = Sub(x, c)
+  y = Div(c, d)
+})",
+                                     {"x:[0,5000]"});
+  const SearchResult result = search_failures(model, kQuick);
+  ASSERT_TRUE(site_of(model, result, "FN101").confirmed) << site_of(model, result, "FN101").closest;
+  const std::vector<double> x = input(witness_of(model, result, "FN101"), "x");
+  EXPECT_TRUE(std::ranges::find(x, 1234.5) != x.end());
+}
+
+// In float32 1 - sigmoid(x) is 0 from 16.6 on; the slope there is tiny, but it has a sign.
+TEST(Search, FollowsSaturatedFunctions) {
+  const CheckedGraph model = checked(R"(
+graph g (x: float32[2, 4], w: float32[4, 1]) -> (y: float32[2, 1]) {
+  const one: float32[] = {1}
+  logit = MatMul(x, w)
+  p = Sigmoid(logit)
+  q = Sub(one, p)
+  y = Log(q)
+})",
+                                     {"x:[-1,1]", "w:[-6,6]"});
+  const SearchResult result = search_failures(model, kQuick);
+  EXPECT_TRUE(site_of(model, result, "FN102").confirmed) << site_of(model, result, "FN102").closest;
+}
+
+TEST(Search, MakesResultsOverflow) {
+  const CheckedGraph model = checked(R"(
+graph g (x: float16[4], w: float16[4]) -> (y: float16[4]) {
+  a = Mul(x, w)
+  y = Mul(a, w)
+})",
+                                     {"x:[-20,20]", "w:[-80,80]"});
+  const SearchResult result = search_failures(model, kQuick);
+  ASSERT_TRUE(site_of(model, result, "FN203").confirmed) << site_of(model, result, "FN203").closest;
+  for (const double x : input(witness_of(model, result, "FN203"), "x")) EXPECT_LE(std::abs(x), 20);
+}
+
+// The root of x^2 + 1 under a rule that does not see the order: nothing fails, and the search says how near it came.
+TEST(Search, SaysHowNearItCame) {
+  const CheckedGraph model = checked(R"(
+graph g (x: float32[2]) -> (y: float32[2]) {
+  const three: float32[] = {3}
+  const shift: float32[] = {2.5}
+  square = Mul(x, x)
+  line = Mul(three, x)
+  part = Sub(square, line)
+  positive = Add(part, shift)
+  y = Log(positive)
+})",
+                                     {"x:[-10,10]"});
+  SearchOptions options = kQuick;
+  options.seconds = 1;
+  const SearchResult result = search_failures(model, options);
+  const SiteSearch& site = site_of(model, result, "FN102");
+  EXPECT_FALSE(site.confirmed);
+  // The least value of x^2 - 3x + 2.5 is 0.25.
+  EXPECT_TRUE(site.closest.starts_with("0.25 away from <= 0")) << site.closest;
+  EXPECT_GT(result.runs, 10U);
+}
+
+TEST(Search, ShrinksWhatDoesNotMatter) {
+  const CheckedGraph model = checked(R"(
+graph g (x: float32[64], t: float32[]) -> (y: float32[64]) {
+  y = Div(x, t)
+})",
+                                     {"x:[-5,5]", "t:[-1,1]"});
+  const SearchResult result = search_failures(model, kQuick);
+  const FailingRun& witness = witness_of(model, result, "FN101");
+  EXPECT_EQ(input(witness, "t"), std::vector<double>{0});
+  EXPECT_EQ(input(witness, "x"), std::vector<double>(64, 0));
+}
+
+// Every witness fails when the model is run on it from scratch.
+TEST(Search, WitnessesFailAgain) {
+  const CheckedGraph model = checked(R"(
+graph g (x: float32[2, 3]) -> (y: float32[2, 3]) {
+  e = Exp(x)
+  l = Log(x)
+  y = Add(e, l)
+})",
+                                     {"x:[-100,100]"});
+  const SearchResult result = search_failures(model, kQuick);
+  ASSERT_FALSE(result.witnesses.empty());
+  for (const FailingRun& run : result.witnesses) {
+    const std::vector<Datum> outputs = run_reference(model.graph, run.drawn->inputs);
+    const std::vector<double> y = elements<double>(*outputs[0].tensor());
+    EXPECT_TRUE(std::ranges::any_of(y, [](double v) { return !std::isfinite(v); })) << run.what;
+  }
+}
+
+// ---- examples/patterns ---------------------------------------------------------
+
+struct Pattern {
+  std::string file = {};
+  std::string options = {};
+  std::vector<std::pair<std::string, std::string>> sites = {};  // node and rule, of those known to fail
+};
+
+std::vector<Pattern> buggy_patterns() {
+  std::map<std::string, Pattern> patterns;
+  std::istringstream in(read_text_file(FINITY_EXAMPLES "/patterns/expected.tsv"));
+  for (std::string line; std::getline(in, line);) {
+    if (line.empty() || line.starts_with("#")) continue;
+    std::vector<std::string> cells;
+    std::istringstream row(line);
+    for (std::string cell; std::getline(row, cell, '\t');) cells.push_back(cell);
+    // Only those whose failure the table shows by an input.
+    const bool fails = cells.size() == 6 && cells[4] == "possible" && cells[3].substr(0, 3) != "FN4";
+    if (!fails) continue;
+    Pattern& pattern = patterns[cells[0]];
+    pattern.file = cells[0];
+    pattern.options = cells[1];
+    pattern.sites.emplace_back(cells[2], cells[3]);
+  }
+  std::vector<Pattern> result;
+  for (auto& [file, pattern] : patterns) result.push_back(std::move(pattern));
+  return result;
+}
+
+class BuggyPatterns : public testing::TestWithParam<Pattern> {};
+
+TEST_P(BuggyPatterns, AreShownToFail) {
+  const Pattern& pattern = GetParam();
+  Contract contract;
+  std::istringstream in(pattern.options);
+  for (std::string option, value; in >> option >> value;) add_range(contract, value);
+  std::vector<Note> notes;
+  const CheckedGraph model = check_graph(read_model(FINITY_EXAMPLES "/patterns/" + pattern.file, notes), contract);
+  const SearchResult result = search_failures(model, {.seconds = 20});
+  for (const auto& [node, rule] : pattern.sites) {
+    const auto at = [&](const FailingRun& run) {
+      const Finding& finding = model.analysis.findings[run.finding];
+      const auto computes = [&](ValueId id) { return id.valid() && model.graph.value(id).name == node; };
+      return finding.rule == rule && finding.node.valid() &&
+             std::ranges::any_of(model.graph.node(finding.node).outputs, computes);
+    };
+    EXPECT_TRUE(std::ranges::any_of(result.witnesses, at)) << pattern.file << ": " << node << " " << rule;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Patterns, BuggyPatterns, testing::ValuesIn(buggy_patterns()),
+                         [](const auto& info) { return info.param.file.substr(0, info.param.file.find('.')); });
+
+}  // namespace
+}  // namespace finity
