@@ -14,7 +14,7 @@ namespace {
 using Axes = std::vector<std::int64_t>;
 
 // Rows are the elements along `axes`.
-struct Rows {
+struct StandardRows {
   ValueId distance = {};  // from the mean, or from 0
   ValueId inverse = {};   // 1 / sqrt(variance + epsilon)
   ValueId normalized = {};
@@ -28,8 +28,8 @@ ValueId inverse_deviation(BuildCall& call, ValueId variance, DType dtype) {
 }
 
 // `x` is in the format that the op computes in.
-Rows standardize(BuildCall& call, ValueId x, Axes axes, Centre centre) {
-  Rows rows{.axes = std::move(axes), .centre = centre};
+StandardRows standardize(BuildCall& call, ValueId x, Axes axes, Centre centre) {
+  StandardRows rows{.axes = std::move(axes), .centre = centre};
   rows.distance = centre == Centre::mean ? call.difference(x, mean_over(call, x, rows.axes)) : x;
   const ValueId variance = mean_over(call, call.product(rows.distance, rows.distance), rows.axes);
   rows.inverse = inverse_deviation(call, variance, call.type(x).dtype);
@@ -39,7 +39,7 @@ Rows standardize(BuildCall& call, ValueId x, Axes axes, Centre centre) {
 
 // What flows to x when `gradient` arrives at the normalised elements:
 // inverse * (g - mean(g) - normalized * mean(g * normalized)).
-ValueId through_rows(BuildCall& call, const Rows& rows, ValueId gradient) {
+ValueId through_rows(BuildCall& call, const StandardRows& rows, ValueId gradient) {
   const ValueId along = mean_over(call, call.product(gradient, rows.normalized), rows.axes);
   ValueId rest = call.difference(gradient, call.product(rows.normalized, along));
   if (rows.centre == Centre::mean) rest = call.difference(rest, mean_over(call, gradient, rows.axes));
@@ -75,7 +75,8 @@ ValueId sum_per_channel(BuildCall& call, ValueId x) {
 // ---- rows --------------------------------------------------------------------
 
 // Gradients that arrive at the mean and at the inverse deviation, where they are results.
-ValueId through_statistics(BuildCall& call, const Rows& rows, ValueId to_x, std::size_t deviation_result, DType stash) {
+ValueId through_statistics(BuildCall& call, const StandardRows& rows, ValueId to_x, std::size_t deviation_result,
+                           DType stash) {
   const bool at_mean = rows.centre == Centre::mean && call.has_grad(1);
   if (!at_mean && !call.has_grad(deviation_result)) return to_x;
   const ValueId count = ratio_of_sizes(call, rows.distance, rows.inverse, stash);
@@ -91,7 +92,7 @@ void row_norm_gradient(BuildCall& call) {
   const DType own = call.in_type(0).dtype, scaling = call.in_type(1).dtype, stash = stash_format(call);
   const std::size_t rank = call.rank(call.in(0));
   const Axes axes = axes_from(normalize_axis(call.integer("axis"), rank), rank);
-  const Rows rows = standardize(call, call.cast(call.in(0), stash), axes, kCentre);
+  const StandardRows rows = standardize(call, call.cast(call.in(0), stash), axes, kCentre);
   const ValueId gradient = call.grad(0);
   if (call.wanted(0)) {
     const ValueId arriving = call.cast(call.product(gradient, call.in(1)), stash);
@@ -120,7 +121,7 @@ void group_norm_gradient(BuildCall& call) {
   const std::size_t rank = call.rank(x);
   const std::int64_t groups = call.integer("num_groups");
   const auto as_rows = [&](ValueId value) { return reshape_to(call, call.cast(value, stash), {0, groups, -1}); };
-  const Rows rows = standardize(call, as_rows(x), {2}, Centre::mean);
+  const StandardRows rows = standardize(call, as_rows(x), {2}, Centre::mean);
   const ValueId gradient = call.grad(0);
   const ValueId scale = of_groups ? unsqueeze(call, call.in(1), {1}) : per_channel(call, call.in(1), rank);
   const ValueId arriving =
@@ -166,7 +167,7 @@ void give_scale_and_bias(BuildCall& call, const Channels& channels, ValueId norm
   if (call.wanted(2)) give(2, channels.gradient);
 }
 
-void give_through_rows(BuildCall& call, const Channels& channels, const Rows& rows) {
+void give_through_rows(BuildCall& call, const Channels& channels, const StandardRows& rows) {
   if (call.wanted(0)) {
     const ValueId arriving = call.product(channels.gradient, channels.scale);
     call.give(0, call.cast(through_rows(call, rows, arriving), channels.own));

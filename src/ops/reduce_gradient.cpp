@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <optional>
 
 #include "base/error.h"
@@ -34,31 +33,9 @@ ValueId unsqueeze(BuildCall& call, ValueId x, Axes axes) {
   return call.add("Unsqueeze", {x, call.ints(std::move(axes))});
 }
 
-Axes axes_from(std::size_t first, std::size_t rank) {
-  Axes axes(rank > first ? rank - first : 0);
-  std::iota(axes.begin(), axes.end(), static_cast<std::int64_t>(first));
-  return axes;
-}
-
-ValueId shape_operand(BuildCall& call, ValueId x) {
-  if (const std::optional<Dims> dims = call.dims(x)) return call.ints(*dims);
-  return call.add("Shape", {x});
-}
-
 ValueId expand_like(BuildCall& call, ValueId x, ValueId like) {
   if (call.dims(x) && call.dims(x) == call.dims(like)) return x;
-  return call.add("Expand", {x, shape_operand(call, like)});
-}
-
-ValueId reshape_like(BuildCall& call, ValueId x, ValueId like) {
-  if (call.dims(x) && call.dims(x) == call.dims(like)) return x;
-  Attrs attrs;
-  attrs.set("allowzero", std::int64_t{1});  // sizes of 0 are meant as such
-  return call.add("Reshape", {x, shape_operand(call, like)}, std::move(attrs));
-}
-
-ValueId reshape_to(BuildCall& call, ValueId x, Axes dims) {
-  return call.add("Reshape", {x, call.ints(std::move(dims))});
+  return call.add("Expand", {x, shape_vector(call, like)});
 }
 
 namespace {

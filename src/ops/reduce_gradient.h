@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "ops/build_call.h"
+#include "ops/move_gradient.h"
+#include "ops/quantities.h"
 
 namespace finity {
 
@@ -14,13 +16,7 @@ ValueId mean_over(BuildCall& call, ValueId x, const std::vector<std::int64_t>& a
 // The sum over the axes, which go away.
 ValueId sum_away(BuildCall& call, ValueId x, const std::vector<std::int64_t>& axes);
 ValueId unsqueeze(BuildCall& call, ValueId x, std::vector<std::int64_t> axes);
-// All axes from `first` on.
-std::vector<std::int64_t> axes_from(std::size_t first, std::size_t rank);
-// The shape as an operand: a constant where it is known.
-ValueId shape_operand(BuildCall& call, ValueId x);
 ValueId expand_like(BuildCall& call, ValueId x, ValueId like);
-ValueId reshape_like(BuildCall& call, ValueId x, ValueId like);
-ValueId reshape_to(BuildCall& call, ValueId x, std::vector<std::int64_t> dims);
 // How many elements of `x` there are for each one of `y`, as a number of the format; at least 1.
 ValueId ratio_of_sizes(BuildCall& call, ValueId x, ValueId y, DType dtype);
 // What flows to elements that equal the extreme: a part for each of them.
