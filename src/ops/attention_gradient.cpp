@@ -157,13 +157,77 @@ class AttentionDefinition {
   ValueId query_, key_, value_;
 };
 
+// ---- RotaryEmbedding -------------------------------------------------------
+
+std::int64_t last_size(const BuildCall& call, ValueId value) {
+  const Type& type = call.type(value);
+  if (!type.ranked || type.shape.empty() || !type.shape.back().known()) {
+    throw Unsupported("the gradient needs the size of a head, which is not known");
+  }
+  return type.shape.back().size;
+}
+
+std::vector<ValueId> split_last(BuildCall& call, ValueId value, std::vector<std::int64_t> sizes) {
+  const std::size_t count = sizes.size();
+  return call.add_all("Split", {value, call.ints(std::move(sizes))}, count, with_attr("axis", std::int64_t{-1}));
+}
+
+// [batch, length, pairs], the same for all heads.
+ValueId angles(BuildCall& call, std::size_t table) {
+  const ValueId rows = call.has_input(3) ? call.add("Gather", {call.in(table), call.in(3)}) : call.in(table);
+  return call.add("Unsqueeze", {rows, call.ints({1})});
+}
+
+// Pairs of features turned by their angles: neighbours, or one of each half.
+ValueId turned(BuildCall& call, ValueId features, std::int64_t pairs) {
+  const bool neighbours = call.integer("interleaved") != 0;
+  const ValueId cos = angles(call, 1), sin = angles(call, 2);
+  const ValueId one = call.ints({-1});
+  std::vector<ValueId> sides;
+  if (neighbours) {
+    sides = split_last(call, reshape_to(call, features, {0, 0, 0, pairs, 2}), {1, 1});
+    for (ValueId& side : sides) side = call.add("Squeeze", {side, one});
+  } else {
+    sides = split_last(call, features, {pairs, pairs});
+  }
+  std::vector<ValueId> results = {call.difference(call.product(cos, sides[0]), call.product(sin, sides[1])),
+                                  call.sum(call.product(sin, sides[0]), call.product(cos, sides[1]))};
+  if (!neighbours) return call.add("Concat", std::move(results), with_attr("axis", std::int64_t{-1}));
+  for (ValueId& side : results) side = call.add("Unsqueeze", {side, one});
+  const ValueId both = call.add("Concat", std::move(results), with_attr("axis", std::int64_t{-1}));
+  return reshape_to(call, both, {0, 0, 0, 2 * pairs});
+}
+
+ValueId rotated(BuildCall& call) {
+  const bool packed = call.rank(call.in(0)) == 3;
+  ValueId x = call.in(0);
+  if (packed) x = transpose(call, reshape_to(call, x, {0, 0, call.integer("num_heads"), -1}), {0, 2, 1, 3});
+  const std::int64_t size = last_size(call, x);
+  std::int64_t width = call.integer("rotary_embedding_dim");
+  if (width == 0) width = size;
+  ValueId result;
+  if (width == size) {
+    result = turned(call, x, width / 2);
+  } else {
+    const std::vector<ValueId> parts = split_last(call, x, {width, size - width});
+    result = call.add("Concat", {turned(call, parts[0], width / 2), parts[1]}, with_attr("axis", std::int64_t{-1}));
+  }
+  return packed ? reshape_to(call, transpose(call, result, {0, 2, 1, 3}), {0, 0, -1}) : result;
+}
+
 }  // namespace
 
-void attention_gradient(BuildCall& call) { AttentionDefinition(call).give(); }
+void attention_gradient(BuildCall& call) {
+  const auto asked = dtype_from_code(call.integer("softmax_precision", 0));
+  if (asked && is_float(*asked) && info(*asked).bits < info(call.in_type(query).dtype).bits) {
+    throw Unsupported("weights that are rounded to a narrower format change in steps");
+  }
+  AttentionDefinition(call).give();
+}
 
-// Rotated back.
+// Rotated back. Tables that want a gradient too need the definition.
 void rotary_gradient(BuildCall& call) {
-  if (call.wanted(1) || call.wanted(2)) throw Unsupported("the gradient of the tables of angles is not modelled");
+  if (call.wanted(1) || call.wanted(2)) return call.give_through(std::vector{rotated(call)});
   std::vector<ValueId> inputs = call.node().inputs;
   inputs[0] = call.grad(0);
   inputs[2] = call.add("Neg", {inputs[2]});
