@@ -143,9 +143,15 @@ void dropout_gradient(BuildCall& call) {
   const std::optional<bool> training = known_training(call);
   if (training == false) return call.give(0, call.grad(0));
   const ValueId ratio = call.has_input(1) ? call.cast(call.in(1), call.dtype()) : call.scalar(call.real("ratio"));
-  const ValueId scaled = call.quotient(call.grad(0), call.difference(call.scalar(1), ratio));
-  const ValueId trained = call.add("Where", {kept_elements(call), scaled, call.scalar(0)});
-  call.give(0, training ? trained : call.add("Where", {call.in(2), trained, call.grad(0)}));
+  const ValueId rest = call.difference(call.scalar(1), ratio), zero = call.scalar(0);
+  const auto when_training = [&](ValueId trained, ValueId otherwise) {
+    return training ? trained : call.add("Where", {call.in(2), trained, otherwise});
+  };
+  const ValueId scaled = call.add("Where", {kept_elements(call), call.quotient(call.grad(0), rest), zero});
+  call.give(0, when_training(scaled, call.grad(0)));
+  if (!call.wanted(1)) return;
+  const ValueId growth = call.quotient(call.product(call.grad(0), call.out(0)), rest);
+  call.give(1, call.cast(when_training(growth, zero), call.in_type(1).dtype));
 }
 
 const OpDef kOps[] = {

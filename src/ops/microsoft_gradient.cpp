@@ -80,6 +80,11 @@ void bias_softmax_gradient(BuildCall& call) {
 
 void expand_dims_gradient(BuildCall& call) { call.give(0, reshape_like(call, call.grad(0), call.in(0))); }
 
+// Indices may be narrower than those of the default domain.
+void gather_nd_gradient(BuildCall& call) {
+  give_through_one(call, call.add("GatherND", {call.in(0), call.cast(call.in(1), DType::int64)}));
+}
+
 void embedding_gradient(BuildCall& call) { give_through_one(call, call.add("Gather", {call.in(0), call.in(1)})); }
 
 void loss_internal_gradient(BuildCall& call) {

@@ -15,6 +15,7 @@ void split_gelu_gradient(BuildCall& call);
 void bias_add_gradient(BuildCall& call);
 void bias_softmax_gradient(BuildCall& call);
 void expand_dims_gradient(BuildCall& call);
+void gather_nd_gradient(BuildCall& call);
 void embedding_gradient(BuildCall& call);
 void loss_internal_gradient(BuildCall& call);
 void scale_gradient(BuildCall& call);
