@@ -92,8 +92,8 @@ TEST(HazardOf, FindsTheHazardOfEveryFinding) {
     }
   }
   for (const std::string& text : lookup.missing) ADD_FAILURE() << "no hazard in the table: " << text;
-  for (const char* rule : {"FN101", "FN102", "FN104", "FN106", "FN110", "FN111", "FN115", "FN203", "FN204", "FN205",
-                           "FN301", "FN304", "FN305", "FN306"}) {
+  for (const char* rule : {"FN101", "FN102", "FN104", "FN106", "FN111", "FN115", "FN203", "FN204", "FN205", "FN301",
+                           "FN304", "FN305", "FN306"}) {
     EXPECT_GT(lookup.found[rule], 0) << "no finding of " << rule << " was looked up";
   }
 }
@@ -156,14 +156,16 @@ struct Seen {
   bool floats = false;    // it has float results with elements
   bool ordinary = true;   // operands are neither large nor tiny
   bool inherits = false;  // NaN among the operands
+  bool infinite = false;  // Inf among the operands
   bool failed = false;    // NaN or Inf among the results
+  bool first = false;     // among those of the first, which has no forbidden scores
 };
 
 // A case's graph with the quantities of all its hazards as further outputs.
 class Trial {
  public:
-  explicit Trial(const OpCase& test) : test_(test) {
-    GraphWriter writer(test.graph, infer_types(test.graph));
+  Trial(const OpCase& test, const Types& types) : test_(test) {
+    GraphWriter writer(test.graph, types);
     const std::size_t nodes = test.graph.nodes().size();
     for (std::size_t i = 0; i < nodes; ++i) {
       const Node node = writer.graph().nodes()[i];
@@ -217,12 +219,14 @@ class Trial {
     for (const Datum& datum : in) {
       if (any_of(datum, is_not_ordinary)) seen.ordinary = false;
       if (any_of(datum, [](double x) { return std::isnan(x); })) seen.inherits = true;
+      if (any_of(datum, [](double x) { return std::isinf(x); })) seen.infinite = true;
     }
     for (const Datum& datum : out) {
       const Tensor* tensor = datum.tensor();
       seen.floats |= tensor != nullptr && is_float(tensor->dtype()) && tensor->size() > 0;
       seen.failed |= any_of(datum, is_special);
     }
+    seen.first = !out.empty() && any_of(out.front(), is_special);
     return seen;
   }
 
@@ -239,12 +243,15 @@ class Trial {
       Counts& count = counts[std::string(told.hazard->rule)];
       ++count.unsafe;
       if (!at.floats || shows_elsewhere(op, *told.hazard)) continue;
+      // An infinite operand is a failure already: only rows of -Inf are something that masks make on purpose.
+      if (at.infinite && told.hazard->rule != "FN301") continue;
       count.confirmed += at.failed ? 1 : 0;
       EXPECT_TRUE(at.failed) << where(op) << told.hazard->rule << " is met, but the result is finite";
     }
     for (std::size_t i = 0; i < seen.size(); ++i) {
-      if (!seen[i].failed || !seen[i].ordinary || !is_told(i)) continue;
+      if (!seen[i].first || !seen[i].ordinary || !is_told(i)) continue;
       const OpDef& op = *test_.graph.nodes()[i].op;
+      if (op.name.starts_with("Cast")) continue;  // what the target does not have is a matter of the result
       EXPECT_NE(met[i], nullptr) << where(op) << "NaN or Inf of ordinary operands without a hazard";
       if (met[i] != nullptr) ++counts[std::string(met[i]->rule)].explained;
     }
@@ -289,6 +296,16 @@ std::vector<Tensor> drawn(const OpCase& test, int manner, Rng& rng) {
   return inputs;
 }
 
+// The only number of float16 whose tangent is too large for it.
+TEST(HazardQuantity, FindsTheTangentThatOverflows) {
+  const auto cases =
+      parse_cases("opset 13\ncase tan\n  y = Tan(float16[2] {1, 177.5})\n  expect float16[2] {1, -inf}\n", "tan");
+  std::map<std::string, Counts> counts;
+  Trial(cases.front(), infer_types(cases.front().graph)).run(cases.front().inputs, counts);
+  EXPECT_EQ(counts["FN110"].confirmed, 1);
+  EXPECT_NE(hazard_of(*find_op("", "Tan"), "FN110", 0), nullptr);
+}
+
 TEST(HazardQuantity, TellsTheTruth) {
   std::map<std::string, Counts> counts;
   std::set<std::string> unsupported;
@@ -297,7 +314,13 @@ TEST(HazardQuantity, TellsTheTruth) {
     SCOPED_TRACE(file.filename().string());
     for (const OpCase& test : parse_cases(read_text_file(file.string()), file.filename().string())) {
       if (!test.error.empty()) continue;
-      Trial trial(test);
+      Types types;
+      try {
+        types = infer_types(test.graph);
+      } catch (const Error&) {  // the matter of tests/ops/cases_test.cpp
+        continue;
+      }
+      Trial trial(test, types);
       unsupported.insert(trial.unsupported().begin(), trial.unsupported().end());
       if (trial.empty()) continue;
       trial.run(test.inputs, counts);
