@@ -132,7 +132,14 @@ ValueId weight_sum(BuildCall& call) {
   return reduced(call, "ReduceSum", weights, {});
 }
 
-ValueId class_peak(BuildCall& call) { return reduced(call, "ReduceMax", call.in(0), {1}); }
+// The largest score of each label; one that counts for nothing may be anything unless its probabilities are asked for.
+ValueId class_peak(BuildCall& call) {
+  const ValueId peak = reduced(call, "ReduceMax", call.in(0), {1});
+  const ValueId ignored = ignored_label(call);
+  if (!ignored.valid() || call.has_output(1)) return peak;
+  const ValueId labels = call.add("Unsqueeze", {call.cast(call.in(1), DType::int64), call.ints({1})});
+  return call.add("Where", {call.add("Equal", {labels, ignored}), call.scalar(1, call.in_type(0).dtype), peak});
+}
 
 constexpr Hazard kCrossEntropy[] = {
     {.rule = "FN306", .operand = 1, .unsafe = unsafe_zero, .quantity = weight_sum},
