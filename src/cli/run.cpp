@@ -115,7 +115,7 @@ void print_outputs(const Graph& graph, const std::vector<Datum>& outputs) {
   }
 }
 
-void print_failure(const Graph& graph, const Failure& failure) {
+void print_failure(const Graph& graph, const FirstFailure& failure) {
   std::printf("  %s made it first: element %s of '%s' is %s\n", printable(describe(graph, *failure.node)).c_str(),
               to_string(failure.index).c_str(), printable(graph.value(failure.value).name).c_str(),
               number_text(failure.element, failure.dtype).c_str());
@@ -131,12 +131,12 @@ void print_failure(const Graph& graph, const Failure& failure) {
 bool outputs_are_finite(const Graph& graph, const Inputs& inputs, const std::vector<Datum>& outputs,
                         const FailureFinder& failures) {
   bool finite = true;
-  std::set<const Failure*> told;
+  std::set<const FirstFailure*> told;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (!has_non_finite_element(outputs[i])) continue;
     finite = false;
     const ValueId id = graph.main().outputs[i];
-    const Failure* failure = failures.behind(id);
+    const FirstFailure* failure = failures.behind(id);
     const std::string start = "output '" + printable(graph.value(id).name) + "' is not finite";
     if (failure == nullptr) {
       const ValueId given = failures.given_behind(id);

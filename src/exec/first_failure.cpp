@@ -126,7 +126,7 @@ void FailureFinder::saw(const Node& node, std::span<const Datum> inputs, std::sp
 void FailureFinder::remember(const Node& node, ValueId value, std::span<const Datum> inputs, const Datum& output) {
   const std::vector<double> numbers = elements<double>(*output.tensor());
   const auto bad = std::ranges::find_if(numbers, [](double x) { return !std::isfinite(x); });
-  Failure failure = {.node = &node, .value = value, .element = *bad, .dtype = output.tensor()->dtype()};
+  FirstFailure failure = {.node = &node, .value = value, .element = *bad, .dtype = output.tensor()->dtype()};
   failure.index = index_at(output.tensor()->dims(), static_cast<std::size_t>(bad - numbers.begin()));
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!node.inputs[i].valid()) continue;
@@ -147,7 +147,7 @@ ValueId FailureFinder::given_behind(ValueId id) const {
   return value.constant || value.body == Graph::kMain ? id : ValueId{};
 }
 
-const Failure* FailureFinder::behind(ValueId id) const {
+const FirstFailure* FailureFinder::behind(ValueId id) const {
   const int failure = failure_behind(id);
   return failure < 0 ? nullptr : &failures_[static_cast<std::size_t>(failure)];
 }

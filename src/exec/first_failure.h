@@ -20,7 +20,7 @@ struct OperandThere {
   std::optional<double> element = {};
 };
 
-struct Failure {
+struct FirstFailure {
   const Node* node = nullptr;
   ValueId value = {};  // the result
   Dims index = {};     // of its first element that is not finite
@@ -37,7 +37,7 @@ class FailureFinder {
   void saw(const Node& node, std::span<const Datum> inputs, std::span<const Datum> outputs);
 
   // The first failure behind a value that is not finite; null when an input or a constant is so itself.
-  const Failure* behind(ValueId id) const;
+  const FirstFailure* behind(ValueId id) const;
   // That input or constant, if it is known.
   ValueId given_behind(ValueId id) const;
 
@@ -57,7 +57,7 @@ class FailureFinder {
 
   const Graph& graph_;
   std::vector<Seen> seen_;  // by ValueId: results of nodes
-  std::vector<Failure> failures_;
+  std::vector<FirstFailure> failures_;
 };
 
 }  // namespace finity

@@ -256,6 +256,15 @@ void selu_gradient(BuildCall& call) {
   call.give(0, call.product(call.grad(0), call.add("Where", {positive, call.scalar(gamma), below})));
 }
 
+void prelu_gradient(BuildCall& call) {
+  // Before opset 7 slopes belong to channels, which the sum over repeated axes does not know.
+  const std::optional<Dims> slopes = call.dims(call.in(1));
+  if (call.version() < 7 && (!slopes || element_count(*slopes) != 1)) {
+    throw Unsupported("its derivative is not known for slopes of channels before opset 7");
+  }
+  give_gradients(call, "X: Where(Greater(X, 0), dY, Mul(slope, dY)); slope: Where(Greater(X, 0), 0, Mul(X, dY))");
+}
+
 // Of x * sigmoid(alpha * x): s + alpha x s (1 - s).
 ValueId swish_slope(BuildCall& call, ValueId x) {
   const ValueId scaled = call.product(call.scalar(call.real("alpha")), x);
@@ -338,7 +347,7 @@ const OpDef kOps[] = {
      .eval = eval_prelu,
      .range = range_prelu,
      .length = length_prelu,
-     .vjp = gradients<"X: Where(Greater(X, 0), dY, Mul(slope, dY)); slope: Where(Greater(X, 0), 0, Mul(X, dY))">},
+     .vjp = prelu_gradient},
     {.name = "ThresholdedRelu",
      .summary = "x above alpha, else 0",
      .signature = kFloatToFloat,

@@ -183,22 +183,26 @@ void eval_clip(EvalCall& call) {
   call.out(0, call.version() < 11 ? clipped_by_attributes(call) : clipped_by_inputs(call));
 }
 
-// It flows to the operand between the limits, and to a limit where that is what comes out.
+// It flows to the operand between the limits, and to a limit where that is what comes out; max wins where they cross.
 void clip_gradient(BuildCall& call) {
-  const ValueId x = call.in(0), zero = call.scalar(0);
+  const ValueId zero = call.scalar(0);
   const bool legacy = call.version() < 11;
   const auto limit = [&](std::size_t operand, std::string_view attr) {
     if (!legacy) return call.in(operand);
     return call.has_attr(attr) ? call.scalar(call.real(attr)) : ValueId{};
   };
-  ValueId flowing = call.grad(0);
-  for (const auto& [operand, attr, beyond] :
-       {std::tuple{std::size_t{2}, "max", "Greater"}, std::tuple{std::size_t{1}, "min", "Less"}}) {
-    const ValueId bound = limit(operand, attr);
-    if (!bound.valid()) continue;
-    const ValueId outside = call.add(beyond, {x, bound});
-    if (!legacy) call.give(operand, call.add("Where", {outside, flowing, zero}));
-    flowing = call.add("Where", {outside, zero, flowing});
+  const ValueId least = limit(1, "min"), most = limit(2, "max");
+  ValueId flowing = call.grad(0), raised = call.in(0);
+  if (least.valid()) raised = call.add("Max", {raised, least});
+  if (most.valid()) {
+    const ValueId above = call.add("Greater", {raised, most});
+    if (!legacy) call.give(2, call.add("Where", {above, flowing, zero}));
+    flowing = call.add("Where", {above, zero, flowing});
+  }
+  if (least.valid()) {
+    const ValueId below = call.add("Less", {call.in(0), least});
+    if (!legacy) call.give(1, call.add("Where", {below, flowing, zero}));
+    flowing = call.add("Where", {below, zero, flowing});
   }
   call.give(0, flowing);
 }

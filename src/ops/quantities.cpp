@@ -210,17 +210,26 @@ Hazards window_hazards() { return kWindow; }
 
 namespace {
 
+// Before opset 7 an attribute could say at which axis of the base the exponents begin.
+ValueId exponents(BuildCall& call) {
+  if (call.version() >= 7 || !call.has_attr("axis")) return call.in(1);
+  const std::size_t own = call.rank(call.in(1)), rank = call.rank(call.in(0));
+  const std::size_t behind = rank - axis_of(call.integer("axis"), rank);
+  return own < behind ? call.add("Unsqueeze", {call.in(1), call.ints(axes_from(own, behind))}) : call.in(1);
+}
+
 // Only a base whose exponent is no integer must not be negative.
 ValueId base_of_fraction(BuildCall& call) {
   if (!is_float(call.in_type(0).dtype) || !is_float(call.in_type(1).dtype)) return harmless(call);
-  const ValueId whole = call.add("Equal", {call.in(1), call.add("Floor", {call.in(1)})});
+  const ValueId y = exponents(call);
+  const ValueId whole = call.add("Equal", {y, call.add("Floor", {y})});
   return call.add("Where", {whole, call.scalar(1, call.in_type(0).dtype), call.in(0)});
 }
 
 // Only a base whose exponent is negative must not be zero.
 ValueId base_of_inverse(BuildCall& call) {
   if (!is_float(call.in_type(0).dtype)) return harmless(call);
-  const ValueId inverse = call.add("Less", {call.in(1), call.scalar(0, call.in_type(1).dtype)});
+  const ValueId inverse = call.add("Less", {exponents(call), call.scalar(0, call.in_type(1).dtype)});
   return call.add("Where", {inverse, call.in(0), call.scalar(1, call.in_type(0).dtype)});
 }
 

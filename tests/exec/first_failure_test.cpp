@@ -29,7 +29,7 @@ struct Watched {
     run_reference(graph, inputs, options);
   }
 
-  const Failure* first() const { return finder.behind(graph.main().outputs.front()); }
+  const FirstFailure* first() const { return finder.behind(graph.main().outputs.front()); }
 };
 
 TEST(FirstFailure, NamesNodeElementAndOperands) {

@@ -20,7 +20,8 @@
 //   output l                                    an output besides the results that nothing uses
 //   weights trained|initial|any
 //   option max_cells|affine|flush_subnormals NUMBER, option accumulate DTYPE, option as DTYPE,
-//   option runtime measured|any|exact
+//   option runtime measured|any|exact, option train OUTPUT (nodes of the gradient of value v are called
+//   gradient/v/Op, gradient/v/Op_2, ...)
 //   proved NODE RULE                            the site exists and is proved
 //   possible NODE RULE [seen RANGE]             must warn
 //   unknown NODE [RULE]
@@ -33,10 +34,12 @@
 // A node that no line mentions must have no alarm. Verdicts are never rewritten.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "check/check_graph.h"
 #include "check/contract.h"
 #include "exec/reference.h"
 #include "graph/graph.h"
@@ -69,6 +72,7 @@ struct CheckCase {
   Graph graph = {};
   Contract contract = {};
   RangeSettings settings = {};
+  std::optional<Training> training = {};
   DType target = DType::undefined;  // the model is looked at as if converted to this format
   std::vector<CheckExpectation> expectations = {};
   std::vector<std::string> assumptions = {};  // words that must be among the printed ones

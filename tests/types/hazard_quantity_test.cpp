@@ -112,12 +112,12 @@ TEST(HazardOf, PrefersTheOperandAndFallsBackOnWhatIsDerived) {
 // Where an unsafe quantity does not show as NaN or Inf in the reference's result, and what happens instead.
 bool shows_elsewhere(const OpDef& op, const Hazard& hazard) {
   static const std::set<std::string> kElsewhere = {
-      "FN115",                 // the integer is whatever the machine makes of it
-      "FN305",                 // libraries that compute variances in one pass take a root of it
-      "FN205",                 // a norm that overflows makes rows of zeros
-      "FN203",                 // kernels that round the sum to the narrow format
-      "QuantizeLinear FN307",  // float8 saturates
-      "FN204",                 // kernels that hold scores and gates in the narrow format
+      "FN115",  // the integer is whatever the machine makes of it
+      "FN305",  // libraries that compute variances in one pass take a root of it
+      "FN205",  // a norm that overflows makes rows of zeros
+      "FN203",  // kernels that round the sum to the narrow format
+      "FN307",  // float8 saturates
+      "FN204",  // kernels that hold scores and gates in the narrow format
       // ONNX defines a query that sees no key to get zeros; there are libraries that give NaN.
       "Attention FN301", "MultiHeadAttention FN301", "GroupQueryAttention FN301",
       "ReduceLogSumExp FN102",            // libraries that do not subtract the largest element
@@ -251,6 +251,7 @@ class Trial {
     for (std::size_t i = 0; i < seen.size(); ++i) {
       if (!seen[i].first || !seen[i].ordinary || !is_told(i)) continue;
       const OpDef& op = *test_.graph.nodes()[i].op;
+      if (op.name == "LRN") continue;             // with a bias of 0 its rule knows nothing, and the result is asked
       if (op.name.starts_with("Cast")) continue;  // what the target does not have is a matter of the result
       EXPECT_NE(met[i], nullptr) << where(op) << "NaN or Inf of ordinary operands without a hazard";
       if (met[i] != nullptr) ++counts[std::string(met[i]->rule)].explained;
