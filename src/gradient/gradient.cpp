@@ -40,6 +40,7 @@ class Backward {
   std::vector<ValueId> derive(std::span<const ValueId> outputs, std::span<const ValueId> gradients,
                               std::span<const ValueId> wanted);
   void stop(NodeId id, std::string reason);
+  bool may_broadcast(const Node& node) const;
   void collect(const BuildCall& call, const Node& node);
   void add_part(ValueId value, ValueId part);
 
@@ -128,12 +129,25 @@ std::vector<ValueId> Backward::derive(std::span<const ValueId> outputs, std::spa
   return result;
 }
 
+// An op of several operands may have repeated one to fit the others. Where all others are integers and it does not work
+// element by element, they are indices or sizes, and its rule gives a gradient of the operand's shape.
+bool Backward::may_broadcast(const Node& node) const {
+  if (node.op->elementwise && node.inputs.size() > 1) return true;
+  const auto fits_others = [&](ValueId id) { return id.valid() && !is_int(type(id).dtype); };
+  return std::ranges::count_if(node.inputs, fits_others) > 1;
+}
+
 void Backward::collect(const BuildCall& call, const Node& node) {
+  const bool broadcast = may_broadcast(node);
   for (std::size_t i = 0; i < call.given().size(); ++i) {
     if (!call.given()[i].valid()) continue;
     const bool captured = i >= node.inputs.size();
     const ValueId operand = captured ? node.captures[i - node.inputs.size()] : node.inputs[i];
-    add_part(operand, writer_.sum_to(call.given()[i], operand));
+    const ValueId part = call.given()[i];
+    const Type &given = type(part), &own = type(operand);
+    const bool more_axes = given.ranked && own.ranked && given.shape.size() != own.shape.size();
+    const bool sums = (broadcast && !captured) || more_axes;
+    add_part(operand, sums ? writer_.sum_to(part, operand) : part);
   }
 }
 

@@ -111,13 +111,14 @@ struct Rerun {
 
 bool is_real(const BuildCall& call, ValueId id) { return call.type(id).is_tensor() && is_float(call.type(id).dtype); }
 
-// Only what has the same shape in all iterations can be kept for each.
+// Only what has the same shape in all iterations can be kept for each. Scan demands it of its states anyway.
 void require_steady_states(const BuildCall& call, const LoopParts& parts) {
   const std::vector<ValueId>& inputs = call.graph().body(parts.body).inputs;
   for (std::size_t i = 0; i < parts.states; ++i) {
     const Type& type = call.type(inputs[parts.first_input + i]);
     const auto steady = [](const Dim& dim) { return dim.known() || dim.symbol.valid(); };
-    if (!type.is_tensor() || !type.ranked || !std::ranges::all_of(type.shape, steady)) {
+    const bool told = parts.first_input == 0 || (type.ranked && std::ranges::all_of(type.shape, steady));
+    if (!type.is_tensor() || !told) {
       throw Unsupported("a state of the loop is a sequence, or may change its shape");
     }
   }

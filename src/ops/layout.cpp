@@ -356,8 +356,25 @@ void tile_gradient(BuildCall& call) {
   call.give(0, call.add("ReduceSum", {apart, call.ints(std::move(axes))}, with_attr("keepdims", std::int64_t{0})));
 }
 
-// Also of Expand: the engine sums over what was repeated.
 void same_gradient(BuildCall& call) { call.give(0, call.grad(0)); }
+
+// The sum over the axes along which it was repeated, as far as the shapes tell which these are.
+void expand_gradient(BuildCall& call) {
+  const Type &wide = call.type(call.grad(0)), &narrow = call.in_type(0);
+  bool told = wide.ranked && narrow.ranked;
+  std::vector<std::int64_t> axes;
+  const std::size_t extra = told ? wide.shape.size() - narrow.shape.size() : 0;
+  for (std::size_t i = 0; told && i < wide.shape.size(); ++i) {
+    if (i >= extra && surely_equal(wide.shape[i], narrow.shape[i - extra])) continue;
+    told = i < extra || narrow.shape[i - extra].size == 1;
+    axes.push_back(static_cast<std::int64_t>(i));
+  }
+  if (!told) return call.give(0, call.add("finity:SumTo", {call.grad(0), call.in(0)}));
+  if (axes.empty()) return call.give(0, call.grad(0));
+  const ValueId sums =
+      call.add("ReduceSum", {call.grad(0), call.ints(std::move(axes))}, with_attr("keepdims", std::int64_t{0}));
+  call.give(0, reshape_like(call, sums, call.in(0)));
+}
 
 const OpDef kOps[] = {
     {.name = "Reshape",
@@ -435,7 +452,7 @@ const OpDef kOps[] = {
      .infer = infer_expand,
      .eval = eval_expand,
      .range = range_expand,
-     .vjp = same_gradient},
+     .vjp = expand_gradient},
     {.name = "Tile",
      .summary = "repeated along each axis",
      .signature = "(input: T, repeats: int64 | float, axis?: int64 | float) -> (output: T) where T: any",
