@@ -107,8 +107,8 @@ void infer_embed(InferCall& call) {
 // Rows of an embedding table, added to one row per token.
 class TokenSums {
  public:
-  TokenSums(std::size_t tokens, std::int64_t hidden)
-      : hidden_(hidden), values_(tokens * static_cast<std::size_t>(hidden)) {}
+  TokenSums(std::size_t tokens, std::int64_t hidden, DType wide)
+      : hidden_(hidden), wide_(wide), values_(tokens * static_cast<std::size_t>(hidden)) {}
 
   void add(const Tensor& table, std::span<const std::int64_t> ids, std::string_view name) {
     require_rank(table, name, 2);
@@ -119,15 +119,19 @@ class TokenSums {
         throw Error("id " + std::to_string(ids[token]) + " is outside " + std::string(name));
       }
       const double* row = rows.data() + ids[token] * hidden_;
-      float* sum = values_.data() + static_cast<std::int64_t>(token) * hidden_;
-      for (std::int64_t i = 0; i < hidden_; ++i) sum[i] += static_cast<float>(row[i]);
+      double* sum = values_.data() + static_cast<std::int64_t>(token) * hidden_;
+      for (std::int64_t i = 0; i < hidden_; ++i) sum[i] = rounded(sum[i] + rounded(row[i]));
     }
   }
-  Tensor tensor(Dims dims) const { return from_elements<float>(DType::float32, std::move(dims), values_); }
+  Tensor tensor(Dims dims) const { return from_elements<double>(wide_, std::move(dims), values_); }
 
  private:
+  // The sum of two floats is exact enough in a double to be rounded once more.
+  double rounded(double x) const { return wide_ == DType::float64 ? x : static_cast<double>(static_cast<float>(x)); }
+
   std::int64_t hidden_;
-  std::vector<float> values_;
+  DType wide_;
+  std::vector<double> values_;
 };
 
 // position_ids, per batch or one row for all; 0, 1, 2, ... without it.
@@ -164,7 +168,7 @@ void eval_embed(EvalCall& call) {
   require_rank(ids, "input_ids", 2);
   require_rank(call.in(2), "word_embedding", 2);
   const std::int64_t batch = ids.dim(0), length = ids.dim(1), hidden = call.in(2).dim(1);
-  TokenSums sums(static_cast<std::size_t>(ids.size()), hidden);
+  TokenSums sums(static_cast<std::size_t>(ids.size()), hidden, wide_type(call.in(2).dtype()));
   sums.add(call.in(2), elements<std::int64_t>(ids), "word_embedding");
   sums.add(call.in(3), position_ids(call, batch, length), "position_embedding");
   if (call.has_input(1) && call.has_input(4)) {
