@@ -42,11 +42,26 @@ NamedTensors inputs_of(const Graph& graph, const Drawn& drawn) {
   return inputs;
 }
 
+// Whoever read what a random op drew reads a constant instead.
+void replace_draw(GraphBuilder& builder, ValueId drawn, const Tensor& tensor) {
+  const ValueId constant =
+      builder.add_constant(Graph::kMain, builder.value(drawn).name + "/drawn", make_constant(tensor));
+  const auto replace = [&](ValueId& id) {
+    if (id == drawn) id = constant;
+  };
+  for (std::size_t i = 0; i < builder.node_count(); ++i) {
+    std::ranges::for_each(builder.node({static_cast<std::int32_t>(i)}).inputs, replace);
+  }
+  std::ranges::for_each(builder.body(Graph::kMain).outputs, replace);
+}
+
 // The model as it was run: converted, with its backward pass and with the weights of the witness, if so.
 void write_model(const fs::path& folder, const Graph& graph, const Drawn& drawn) {
   GraphBuilder builder(graph);
   for (const auto& [id, datum] : drawn.weights) {
-    if (datum.tensor() != nullptr) builder.value(id).constant = make_constant(*datum.tensor());
+    if (datum.tensor() == nullptr) continue;
+    if (builder.value(id).producer.valid()) replace_draw(builder, id, *datum.tensor());
+    else builder.value(id).constant = make_constant(*datum.tensor());
   }
   write_file_atomically((folder / kWitnessModel).string(), write_onnx(std::move(builder).build()));
 }

@@ -29,6 +29,7 @@ class Interpreter {
   std::vector<Datum> run_body(BodyId id, std::span<const Datum> inputs);
   void run_nodes(const Body& body);
   void run_node(const Node& node);
+  bool is_given(const Node& node) const;
   void lose(const Node& node, const std::string& reason);
   bool depends_on_lost(const Node& node);
   const Datum& get(ValueId id);
@@ -181,8 +182,16 @@ const Datum& Interpreter::get(ValueId id) {
   return datum;
 }
 
+// A draw that the caller chose.
+bool Interpreter::is_given(const Node& node) const {
+  if (options_.weights == nullptr || options_.weights->empty() || node.op == nullptr || !node.op->random) return false;
+  const auto given = [&](ValueId id) { return !id.valid() || options_.weights->contains(id); };
+  return std::ranges::all_of(node.outputs, given);
+}
+
 void Interpreter::run_node(const Node& node) {
   check_time();
+  if (is_given(node)) return;
   if (node.op == nullptr) throw Unsupported("op is not modelled");
   if (node.op->eval == nullptr) throw Unsupported("op cannot be run by the reference");
   check_arity(*node.op, node);

@@ -29,7 +29,8 @@ struct RunOptions {
   std::vector<Note>* unsupported = nullptr;
   // Only what the outputs need is computed.
   bool only_needed = false;
-  // Constants of the graph (initializers) to replace, for runs with other weights.
+  // Constants of the graph (initializers) to replace, for runs with other weights; or results of random ops, which then
+  // do not draw.
   const std::unordered_map<ValueId, Datum>* weights = nullptr;
 };
 

@@ -98,6 +98,14 @@ class LossWriter {
   GraphWriter& writer_;
 };
 
+const Hazard* hazard_among(const OpDef& op, const Finding& site, std::size_t variant) {
+  std::vector<const Hazard*> same;
+  for (const Hazard& hazard : op.hazards) {
+    if (hazard.rule == site.rule && static_cast<int>(hazard.operand) == site.operand) same.push_back(&hazard);
+  }
+  return same.empty() ? hazard_of(op, site.rule, site.operand) : same[variant % same.size()];
+}
+
 // The set without infinite values: those show themselves as overflows.
 bool only_infinities(const UnsafeSet& set) {
   return std::ranges::all_of(set, [](const Unsafe& part) { return std::isinf(part.lo) && part.lo == part.hi; });
@@ -149,12 +157,12 @@ ValueId Objective::add_overflow(GraphWriter& writer, const Node& node, const Fin
 }
 
 std::optional<Objective> Objective::make(const CheckedGraph& model, const SizedModels& sized, std::size_t finding,
-                                         const std::vector<ValueId>& variables) {
+                                         const std::vector<ValueId>& variables, std::size_t variant) {
   const Finding& site = model.analysis.findings[finding];
   if (!site.node.valid() || model.graph.node(site.node).body != Graph::kMain) return std::nullopt;
   const Node& node = model.graph.node(site.node);
   if (node.op == nullptr) return std::nullopt;
-  const Hazard* hazard = hazard_of(*node.op, site.rule, site.operand);
+  const Hazard* hazard = hazard_among(*node.op, site, variant);
   // Quantities that are not operands know the format they speak of, and compute in wider ones themselves.
   const SizedModel& base = hazard != nullptr && hazard->quantity != nullptr ? sized.plain : sized.wide;
   GraphWriter writer(base.graph, base.types);
@@ -169,7 +177,9 @@ std::optional<Objective> Objective::make(const CheckedGraph& model, const SizedM
     return std::nullopt;
   }
   if (!distance.valid() || !objective.add_gradients(writer, distance, variables)) return std::nullopt;
-  objective.graph_ = std::move(writer).finish().graph;
+  GraphWriter::Result built = std::move(writer).finish();
+  objective.graph_ = std::move(built.graph);
+  for (const Type& type : built.types.of) objective.dtypes_.push_back(type.dtype);
   return objective;
 }
 
@@ -206,9 +216,8 @@ Evaluation Objective::evaluate(const Drawn& drawn, std::uint64_t seed) const {
   }
   std::unordered_map<ValueId, Datum> weights;
   for (const auto& [id, datum] : drawn.weights) {
-    const ConstantPtr& constant = graph_.value(id).constant;
     const Tensor* tensor = datum.tensor();
-    weights[id] = tensor != nullptr && constant ? Datum(in_dtype(*tensor, constant->dtype())) : datum;
+    weights[id] = tensor != nullptr ? Datum(in_dtype(*tensor, dtypes_.at(id.at()))) : datum;
   }
   const RunOptions options = {.seed = seed, .only_needed = true, .weights = &weights};
   const std::vector<Datum> outputs = run_reference(graph_, inputs, options);

@@ -35,9 +35,10 @@ struct Evaluation {
 
 class Objective {
  public:
-  // Nothing when the finding has no quantity to walk along, or it does not depend on what may vary.
+  // Nothing when the finding has no quantity to walk along, or it does not depend on what may vary. Where a rule speaks
+  // of several quantities (a negative base, a base of zero), `variant` chooses among them.
   static std::optional<Objective> make(const CheckedGraph& model, const SizedModels& sized, std::size_t finding,
-                                       const std::vector<ValueId>& variables);
+                                       const std::vector<ValueId>& variables, std::size_t variant);
 
   // Throws Error when the model cannot be run on this.
   Evaluation evaluate(const Drawn& drawn, std::uint64_t seed) const;
@@ -57,6 +58,7 @@ class Objective {
 
   Graph graph_ = {};
   std::vector<ValueId> variables_ = {};  // whose gradients are outputs 1, 2, ... of the graph
+  std::vector<DType> dtypes_ = {};       // by ValueId
   const CheckedGraph* model_ = nullptr;
   bool overflow_ = false;
   double limit_ = 0;         // of an overflow

@@ -10,9 +10,12 @@
 
 namespace finity {
 
+// What a search may choose: inputs, weights that are declared to vary, and the draws of random ops.
+Premises search_space(const CheckedGraph& model);
+
 class Runner {
  public:
-  Runner(const CheckedGraph& model, std::uint64_t seed) : model_(model), seed_(seed) {}
+  Runner(const CheckedGraph& model, std::uint64_t seed) : model_(model), space_(search_space(model)), seed_(seed) {}
 
   // The findings that this input makes true, each with a witness. Counts as one run.
   std::vector<FailingRun> run(const Drawn& drawn) {
@@ -37,12 +40,14 @@ class Runner {
   }
 
   const CheckedGraph& model() const { return model_; }
+  const Premises& space() const { return space_; }
   std::uint64_t seed() const { return seed_; }
   std::size_t runs() const { return runs_; }
   const std::string& failure() const { return failure_; }  // why the last run that stopped did
 
  private:
   const CheckedGraph& model_;
+  Premises space_;
   std::uint64_t seed_;
   std::size_t runs_ = 0;
   std::string failure_;

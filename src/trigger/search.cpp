@@ -7,6 +7,7 @@
 
 #include "base/memory_error.h"
 #include "base/time_limit.h"
+#include "ops/op.h"
 #include "tensor/convert.h"
 #include "trigger/objective.h"
 #include "trigger/runner.h"
@@ -31,6 +32,7 @@ class Search {
   bool is_over() const;
   double elapsed() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
   bool is_confirmed(std::size_t finding) const;
+  bool is_settled(std::size_t finding) const;
   std::vector<FailingRun> try_out(const Drawn& drawn);
   void look_around();
   void pursue(SiteSearch& site, double until);
@@ -57,8 +59,8 @@ void Search::pick_sites() {
 
 // Floats that may vary; integers are only drawn.
 void Search::pick_variables() {
-  for (std::size_t i = 0; i < model_.premises.of.size(); ++i) {
-    const auto& range = model_.premises.of[i];
+  for (std::size_t i = 0; i < runner_.space().of.size(); ++i) {
+    const auto& range = runner_.space().of[i];
     if (range && is_float(range->dtype)) variables_.push_back({static_cast<std::int32_t>(i)});
   }
 }
@@ -71,6 +73,14 @@ bool Search::is_confirmed(std::size_t finding) const {
   return std::ranges::find(result_.witnesses, finding, &FailingRun::finding) != result_.witnesses.end();
 }
 
+// It came true, or what it only goes on from did.
+bool Search::is_settled(std::size_t finding) const {
+  for (int at = static_cast<int>(finding); at >= 0; at = model_.analysis.findings[static_cast<std::size_t>(at)].root) {
+    if (is_confirmed(static_cast<std::size_t>(at))) return true;
+  }
+  return false;
+}
+
 // Runs the model and keeps what it shows, whichever finding it is about.
 std::vector<FailingRun> Search::try_out(const Drawn& drawn) {
   std::vector<FailingRun> seen = runner_.run(drawn);
@@ -80,28 +90,32 @@ std::vector<FailingRun> Search::try_out(const Drawn& drawn) {
   return seen;
 }
 
+std::size_t size_of(const Datum& datum) { return static_cast<std::size_t>(datum.tensor()->size()); }
+
 // Every element the same: rows without variance, equal operands, ties.
 Drawn Search::constant_draw(int number) {
-  const Drawn like = draw_inside(model_.graph, model_.types, model_.premises, rng_, 0);
-  const double values[] = {0, 1, -1, 0.5};
-  const double same = number < 4 ? values[number] : rng_.uniform(-4, 4);
+  const Drawn like = draw_inside(model_.graph, model_.types, runner_.space(), rng_, 0);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const double values[] = {0, 1, -kInfinity, kInfinity, -1};
+  const double same = number < 5 ? values[number] : rng_.uniform(-4, 4);
   Numbers wished;
   for (const ValueId id : variables_) {
     const auto input = like.inputs.find(model_.graph.value(id).name);
     const auto weight = like.weights.find(id);
-    if (weight != like.weights.end()) continue;
+    if (weight != like.weights.end() && model_.graph.value(id).constant) continue;
+    if (weight != like.weights.end()) wished[id].assign(size_of(weight->second), same);
     if (input != like.inputs.end()) {
-      wished[id].assign(static_cast<std::size_t>(input->second.tensor()->size()), same);
+      wished[id].assign(size_of(input->second), same);
     }
   }
-  return fit_inside(model_.graph, model_.types, model_.premises, like, wished, rng_);
+  return fit_inside(model_.graph, model_.types, runner_.space(), like, wished, rng_);
 }
 
 // A few kinds of inputs in turn: plain, all low, all high, constant, mixed with special numbers.
 Drawn Search::draw(int number) {
-  if (number < 3) return draw_inside(model_.graph, model_.types, model_.premises, rng_, number);
-  if (number < 8) return constant_draw(number - 3);
-  return draw_inside(model_.graph, model_.types, model_.premises, rng_, number % 3 == 0 ? 0 : 3);
+  if (number < 3) return draw_inside(model_.graph, model_.types, runner_.space(), rng_, number);
+  if (number < 9) return constant_draw(number - 3);
+  return draw_inside(model_.graph, model_.types, runner_.space(), rng_, number % 3 == 0 ? 0 : 3);
 }
 
 // What needs no direction shows itself here, for all findings at once.
@@ -119,12 +133,14 @@ void Search::pursue(SiteSearch& site, double until) {
   const std::size_t before = runner_.runs();
   const auto over = [&] { return is_over() || elapsed() > until || is_confirmed(site.finding); };
   double closest = std::numeric_limits<double>::infinity();
-  for (int round = 0; !over(); ++round) {
+  constexpr int kPatience = 24;  // walks that came no nearer
+  int last_progress = 0;
+  for (int round = 0; !over() && round - last_progress < kPatience; ++round) {
     const Drawn from = draw(round);
-    std::optional<Objective> objective = Objective::make(model_, with_sizes(model_, from), site.finding, variables_);
+    std::optional<Objective> objective =
+        Objective::make(model_, with_sizes(model_, from), site.finding, variables_, static_cast<std::size_t>(round));
     if (!objective) {
       site.why_not = "nothing that may vary has a derivative there";
-      if (round > 64) break;
       try_out(from);
       continue;
     }
@@ -132,9 +148,10 @@ void Search::pursue(SiteSearch& site, double until) {
       const GradientStop& first = objective->stops().front();
       site.why_not = describe(model_.graph, model_.graph.node(first.node)) + ": " + first.reason;
     }
-    Walk walk(model_, *objective, from, rng_);
+    Walk walk(model_, runner_.space(), *objective, from, rng_);
     walk.run([&](const Drawn& at) { try_out(at); }, over);
     if (walk.closest() < closest) {
+      if (walk.closest() < closest - 1e-3 * std::abs(closest)) last_progress = round;
       closest = walk.closest();
       site.closest = objective->describe(closest);
     }
@@ -158,7 +175,7 @@ SearchResult Search::run() {
   try {
     look_around();
     for (std::size_t i = 0; i < result_.sites.size() && !is_over(); ++i) {
-      if (is_confirmed(result_.sites[i].finding)) continue;
+      if (is_settled(result_.sites[i].finding)) continue;
       const double share = (options_.seconds - elapsed()) / static_cast<double>(result_.sites.size() - i);
       pursue(result_.sites[i], elapsed() + share);
     }
@@ -173,7 +190,24 @@ SearchResult Search::run() {
   return std::move(result_);
 }
 
+// What an op draws lies in its range.
+bool is_draw(const CheckedGraph& model, const Node& node, ValueId out) {
+  const bool draws = node.op != nullptr && node.op->random && node.body == Graph::kMain && node.outputs.size() == 1;
+  return draws && out.valid() && model.analysis.reached[out.at()] && is_float(model.types[out].dtype) &&
+         model.types[out].dims().has_value();
+}
+
 }  // namespace
+
+Premises search_space(const CheckedGraph& model) {
+  Premises space = model.premises;
+  for (const Node& node : model.graph.nodes()) {
+    for (const ValueId out : node.outputs) {
+      if (is_draw(model, node, out)) space.of[out.at()] = std::make_shared<AbsTensor>(model.analysis.ranges[out.at()]);
+    }
+  }
+  return space;
+}
 
 SearchResult search_failures(const CheckedGraph& model, const SearchOptions& options) {
   return Search(model, options).run();

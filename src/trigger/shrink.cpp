@@ -22,6 +22,7 @@ class Shrinker {
   }
 
   FailingRun run() {
+    simplify_all();
     for (const auto& [id, values] : Numbers(now_)) zero_chunks(id, values.size());
     for (const auto& [id, values] : Numbers(now_)) round_elements(id);
     return best_;
@@ -34,14 +35,27 @@ class Shrinker {
     }
   }
 
-  // Keeps the change if the finding still comes true.
+  // What must be equal can only change together.
+  void simplify_all() {
+    for (const double number : {0.0, 1.0}) {
+      Numbers wished = now_;
+      for (auto& [id, values] : wished) values.assign(values.size(), number);
+      if (wished == now_ || accept(std::move(wished))) return;
+    }
+  }
+
   bool accept(ValueId id, std::vector<double> values) {
+    Numbers wished = now_;
+    wished[id] = std::move(values);
+    return accept(std::move(wished));
+  }
+
+  // Keeps the change if the finding still comes true.
+  bool accept(Numbers wished) {
     if (left_ == 0) return false;
     --left_;
     const CheckedGraph& model = runner_.model();
-    Numbers wished = now_;
-    wished[id] = std::move(values);
-    const Drawn drawn = fit_inside(model.graph, model.types, model.premises, *best_.drawn, wished, rng_);
+    const Drawn drawn = fit_inside(model.graph, model.types, runner_.space(), *best_.drawn, wished, rng_);
     std::optional<FailingRun> still = runner_.run_for(drawn, best_.finding);
     if (!still) return false;
     now_ = std::move(wished);

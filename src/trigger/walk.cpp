@@ -16,8 +16,9 @@ constexpr double kWide = 1e6;
 
 }  // namespace
 
-Walk::Walk(const CheckedGraph& model, const Objective& objective, Drawn start, Rng& rng)
+Walk::Walk(const CheckedGraph& model, const Premises& space, const Objective& objective, Drawn start, Rng& rng)
     : model_(model),
+      space_(space),
       objective_(objective),
       start_(std::move(start)),
       rng_(rng),
@@ -54,7 +55,7 @@ std::optional<Walk::Point> Walk::measured(Drawn drawn) {
 }
 
 std::optional<Walk::Point> Walk::moved(const Point& from, const Numbers& wished) {
-  return measured(fit_inside(model_.graph, model_.types, model_.premises, from.drawn, wished, rng_));
+  return measured(fit_inside(model_.graph, model_.types, space_, from.drawn, wished, rng_));
 }
 
 Numbers Walk::to_corner(const Point& from) const {
@@ -125,7 +126,7 @@ void Walk::run(const std::function<void(const Drawn&)>& visit, const std::functi
   visit(start_);
   if (!here) return;
   for (const auto& [id, slopes] : here->at.gradient) {
-    boxes_[id] = box_of(*model_.premises.of[id.at()], tensor_of(here->drawn, id).dims());
+    boxes_[id] = box_of(*space_.of[id.at()], tensor_of(here->drawn, id).dims());
   }
   double share = 0.5;
   const auto go = [&](const Numbers& wished) {

@@ -10,7 +10,8 @@ namespace finity {
 
 class Walk {
  public:
-  Walk(const CheckedGraph& model, const Objective& objective, Drawn start, Rng& rng);
+  // `space` says what each element may be.
+  Walk(const CheckedGraph& model, const Premises& space, const Objective& objective, Drawn start, Rng& rng);
 
   // `visit` is told of every point worth a real run; `over` ends the walk.
   void run(const std::function<void(const Drawn&)>& visit, const std::function<bool()>& over);
@@ -38,6 +39,7 @@ class Walk {
   double reach(ValueId id, std::size_t i, double x) const;
 
   const CheckedGraph& model_;
+  const Premises& space_;
   const Objective& objective_;
   Drawn start_;
   Rng& rng_;

@@ -42,7 +42,7 @@ std::vector<double> input(const FailingRun& run, const std::string& name) {
   return elements<double>(*run.drawn->inputs.at(name).tensor());
 }
 
-constexpr SearchOptions kQuick = {.seconds = 5};
+const SearchOptions kQuick = {.seconds = 5};
 
 // Random numbers do not meet a difference of 1234.5 exactly: the linear step does.
 TEST(Search, WalksToASinglePoint) {
