@@ -290,7 +290,9 @@ const OpDef kOps[] = {
      .eval = eval_clip,
      .range = range_clip,
      .length = length_clip,
-     .elementwise = true},
+     .elementwise = true,
+     .order = OrderKind::floored,
+     .grants = {.narrow_kernels = true}},
 };
 
 }  // namespace

@@ -128,7 +128,8 @@ const OpDef kOps[] = {
      .random = true,
      .infer = infer_dropout,
      .eval = eval_dropout,
-     .range = range_dropout},
+     .range = range_dropout,
+     .grants = {.narrow_kernels = true}},
 };
 
 }  // namespace
