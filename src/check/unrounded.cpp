@@ -11,12 +11,17 @@ namespace finity {
 
 namespace {
 
-bool moves_data(const OpDef& op) { return op.merge == Merge::movement || (op.exact && !op.elementwise); }
+// What takes strings as well does not compute: its kernels are the same for all formats.
+bool moves_data(const OpDef& op) {
+  const std::vector<Param>& operands = signature_of(op).inputs;
+  const bool strings = !operands.empty() && operands.front().type.dtypes[static_cast<std::size_t>(DType::string)];
+  return op.merge == Merge::movement || (op.exact && !op.elementwise && strings);
+}
 
 // Results are operands, or numbers of the format that the file gives.
 bool selects(const OpDef& op) {
-  return moves_data(op) || op.order == OrderKind::largest || op.order == OrderKind::smallest ||
-         op.order == OrderKind::floored;
+  return op.merge == Merge::movement || (op.exact && !op.elementwise) || op.order == OrderKind::largest ||
+         op.order == OrderKind::smallest || op.order == OrderKind::floored;
 }
 
 // The relation still holds when either side is rounded: each moves by a unit roundoff, or by half the smallest number.
