@@ -140,7 +140,7 @@ void admit_results_of_nothing(RangeCall& call) {
     AbsTensor& out = call.outs()[i];
     const bool exists = call.given()[i] && call.out_type(i).is_tensor() && call.out_type(i).elements().most_size() > 0;
     for (Range& cell : out.cells) {
-      if (exists && cell.is_empty()) cell = top(out.dtype);
+      if (exists && cell.is_empty()) cell = top(call.out_dtype(i));
     }
   }
 }
@@ -175,10 +175,10 @@ void Analyzer::apply_rule(NodeId id, const Node& node, Operands operands) {
   };
   call.set_hooks(hooks);
   node.op->range(call);
-  admit_results_of_nothing(call);
   use_rows(call);
   shorten(node, call);
   recentre(node, call);
+  admit_results_of_nothing(call);
   if (options_.ranges.runtime != Runtime::exact) join_wider(node, call, hooks);
   call.add_besides();
   for (Site& site : call.sites()) {

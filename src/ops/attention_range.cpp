@@ -99,6 +99,7 @@ AttendedRange attend_range(RangeCall& call, const AttentionRange& attention) {
   result.may_forbid_all = attention.may_forbid_all;
   if (attention.mask != nullptr) {
     AbsTensor mask = *attention.mask;
+    result.may_forbid_all |= mask.ranked && mask.rank() > 0 && mask.sizes.back() == 0;  // too short: forbids the rest
     if (!attention.mask_alone) mask = {.dtype = mask.dtype, .cells = {mask.hull()}};
     result.may_forbid_all |= may_forbid_row(mask, attention.dtype, result.capped);
   }
