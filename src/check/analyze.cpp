@@ -29,6 +29,7 @@ Analyzer::Analyzer(const Graph& graph, const Types& types, const Premises& premi
   result_.guarded.resize(graph.values().size(), false);
   last_site_.resize(graph.nodes().size(), -1);
   modelled_.resize(graph.nodes().size(), false);
+  unrounded_.resize(graph.values().size(), false);
   computed_.reserve(graph.nodes().size());
   const auto limit = std::chrono::duration<double>(options.time_limit > 0 ? options.time_limit : 1e9);
   deadline_ = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(limit);

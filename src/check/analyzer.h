@@ -28,6 +28,9 @@ struct Flags {
   bool nan = false;
 };
 
+// Formats whose nodes libraries may compute in float32.
+inline bool is_narrow(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
+
 // An elementwise op and the identities of what it reads.
 struct Computation {
   const OpDef* op = nullptr;
@@ -95,6 +98,14 @@ class Analyzer {
   Taint taint_of(const Node& node) const;
   void set_taint(ValueId out, const Taint& taint);
 
+  // unrounded.cpp
+  bool may_be_unrounded(ValueId id) const;
+  bool reads_unrounded(const Node& node) const;
+  bool may_round(const Node& node) const;
+  void mark_unrounded(const Node& node, ValueId out);
+  std::vector<AbsTensor> loosen_operands(const Node& node, Operands& operands);
+  void loosen(AbsTensor& x);
+
   // untyped.cpp
   ValueId untyped_value(const Node& node) const;  // an operand or result that keeps the range rule from being asked
   void pass_untyped(NodeId id, const Node& node, ValueId untyped);
@@ -109,7 +120,7 @@ class Analyzer {
   void remember_length(ValueId id, const Rows& rows, double length, AbsTensor& range);
 
   // recentred.cpp
-  const Node* made_by(ValueId value, const OpDef* op) const;
+  const Node* made_by(ValueId value, OrderKind kind) const;
   double centred_product(ValueId x, ValueId m, ValueId f);
   double difference_of_products(ValueId p, ValueId q);
   void recentre(const Node& node, RangeCall& call);
@@ -156,6 +167,7 @@ class Analyzer {
   std::vector<Taint> taints_;                                           // by ValueId
   std::unordered_map<ValueId, AbsTensor> joined_;                       // of body values, over all iterations
   std::vector<bool> modelled_;                                          // by NodeId
+  std::vector<bool> unrounded_;                                         // by ValueId: some see more digits than it has
   std::unordered_map<Computation, ValueId, ComputationHash> computed_;  // first value of each computation
   // The findings of a node are a chain: the last one by NodeId, the one before by finding.
   std::vector<int> last_site_, site_before_;

@@ -45,9 +45,7 @@ class Checker {
   std::vector<std::size_t> first_use_;  // by ValueId, into uses_
   std::vector<Use> uses_;
   std::unordered_multimap<ValueId, BodyId> leaves_;  // bodies that give a value to their owner
-  const OpDef* add_ = find_op("", "Add");
-  const OpDef* subtract_ = find_op("", "Sub");
-  std::unordered_set<NodeId> endangered_;  // nodes where zero or one may be the wrong operand
+  std::unordered_set<NodeId> endangered_;            // nodes where zero or one may be the wrong operand
   std::vector<Finding> findings_;
 };
 
@@ -224,7 +222,7 @@ void Checker::check_converted(ValueId value, NodeId node, const Range& seen) {
 // 1 - 1e-8 computed from constants: the smaller one is lost.
 void Checker::check_absorbed(NodeId id, const Node& node) {
   if (checks_.analysis == nullptr || node.op == nullptr || node.inputs.size() != 2) return;
-  if (node.op != add_ && node.op != subtract_) return;
+  if (node.op->order != OrderKind::sum && node.op->order != OrderKind::difference) return;
   const auto range = [&](ValueId v) { return checks_.analysis->ranges[v.at()].hull(); };
   if (!node.inputs[0].valid() || !node.inputs[1].valid() || !node.outputs[0].valid()) return;
   const Range a = range(node.inputs[0]);

@@ -123,12 +123,37 @@ bool Analyzer::fold(NodeId id, const Node& node, const Operands& operands) {
   return true;
 }
 
+namespace {
+
+// An op on an operand without elements may have results: sums of nothing, windows over padding. A rule that has nothing
+// to say of them is not taken to mean that there are none. (Where an operand that has elements is nothing itself, the
+// node is never computed.)
+void admit_results_of_nothing(RangeCall& call) {
+  bool without = false;
+  for (std::size_t i = 0; i < call.input_count(); ++i) {
+    if (!call.has_range(i)) continue;
+    const bool elements = call.in(i).most_count(~std::uint32_t{0}) > 0;
+    if (elements && call.in(i).hull().is_empty()) return;
+    without |= !elements;
+  }
+  for (std::size_t i = 0; without && i < call.output_count(); ++i) {
+    AbsTensor& out = call.outs()[i];
+    const bool exists = call.given()[i] && call.out_type(i).is_tensor() && call.out_type(i).elements().most_size() > 0;
+    for (Range& cell : out.cells) {
+      if (exists && cell.is_empty()) cell = top(call.out_dtype(i));
+    }
+  }
+}
+
+}  // namespace
+
 void Analyzer::apply_rule(NodeId id, const Node& node, Operands operands) {
   std::vector<const Type*> out_types;
   static const Type kUnknown;
   for (const ValueId out : node.outputs) out_types.push_back(out.valid() ? &types_[out] : &kUnknown);
   const Flags flags = flags_of_operands(node);
   const Operands kept = flags.infinite || flags.nan ? operands : Operands{};
+  const std::vector<AbsTensor> loose = loosen_operands(node, operands);
   RangeCall call(graph_, node, std::move(operands), std::move(out_types), options_.ranges, symbols_,
                  [this](BodyId body, std::span<const AbsTensor> inputs) { return run_body(body, inputs); });
   RangeCall::Hooks hooks;
@@ -153,6 +178,7 @@ void Analyzer::apply_rule(NodeId id, const Node& node, Operands operands) {
   use_rows(call);
   shorten(node, call);
   recentre(node, call);
+  admit_results_of_nothing(call);
   if (options_.ranges.runtime != Runtime::exact) join_wider(node, call, hooks);
   call.add_besides();
   for (Site& site : call.sites()) {
@@ -167,6 +193,7 @@ void Analyzer::store_outputs(NodeId id, const Node& node, RangeCall& call, const
                              const Flags& flags) {
   // What a body made was judged inside it.
   const bool has_bodies = !bodies_of(node.attrs).empty();
+  const bool rounds = options_.ranges.runtime == Runtime::measured && may_round(node);
   const Taint taint = taint_of(node);
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     const ValueId out = node.outputs[i];
@@ -175,8 +202,14 @@ void Analyzer::store_outputs(NodeId id, const Node& node, RangeCall& call, const
     if (!call.given()[i] && probing_ == 0) {
       result_.notes.push_back({describe(graph_, node), "nothing is known of output " + std::to_string(i)});
     }
-    if (i == 0 && !range.identity.valid()) range.identity = same_computation(node);
     if (range.dtype == DType::undefined) range.dtype = types_[out].dtype;
+    if (rounds && is_narrow(range.dtype)) {
+      loosen(range);
+      range.identity = {};
+    } else if (i == 0 && !range.identity.valid()) {
+      range.identity = same_computation(node);
+    }
+    mark_unrounded(node, out);
     if (!has_bodies) check_result(id, node, i, range, flags, made_besides(node, operands, i, range, flags));
     const int overflow = taints_[out.at()].overflow;
     store(out, std::move(range));

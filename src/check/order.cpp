@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "check/analyzer.h"
-#include "ops/order_kind.h"
+#include "ops/op.h"
 
 namespace finity {
 
@@ -19,7 +19,9 @@ struct Term {
 class Order {
  public:
   using Get = std::function<const AbsTensor&(ValueId)>;
-  Order(const Graph& graph, const Types& types, Get get) : graph_(graph), types_(types), get_(std::move(get)) {}
+  using Rounds = std::function<bool(const Node&)>;
+  Order(const Graph& graph, const Types& types, Get get, Rounds rounds)
+      : graph_(graph), types_(types), get_(std::move(get)), rounds_(std::move(rounds)) {}
 
   bool not_below(const Term& whole, const Term& part, int depth = 0);
 
@@ -30,7 +32,9 @@ class Order {
   }
   // What made the term, where its operands can be looked at in its place.
   const Node* maker(const Term& term) const;
-  OrderKind kind_of(const Node* node) const { return node != nullptr ? order_kind(*node->op) : OrderKind::none; }
+  OrderKind kind_of(const Node* node) const {
+    return node != nullptr && !rounds_(*node) ? node->op->order : OrderKind::none;
+  }
   Term operand(const Term& term, const Node& node, std::size_t i) const;
   bool same_value(ValueId a, ValueId b, int depth);
   bool same(const Term& a, const Term& b, int depth);
@@ -44,6 +48,7 @@ class Order {
   const Graph& graph_;
   const Types& types_;
   Get get_;
+  Rounds rounds_;  // a node that sees other digits than its neighbours
   int steps_ = 0;
 };
 
@@ -78,7 +83,7 @@ bool Order::same_value(ValueId a, ValueId b, int depth) {
   const Node* q = producer(b);
   if (p == nullptr || q == nullptr || p->op != q->op || p->op->random || depth > kDeep || ++steps_ > kMostSteps)
     return false;
-  const bool alike = p->version == q->version && p->outputs.size() == 1 && q->outputs.size() == 1 &&
+  const bool alike = p->version == q->version && !rounds_(*p) && p->outputs.size() == 1 && q->outputs.size() == 1 &&
                      p->body == q->body && p->inputs.size() == q->inputs.size() &&
                      std::ranges::equal(p->attrs, q->attrs) && bodies_of(p->attrs).empty();
   for (std::size_t i = 0; alike && i < p->inputs.size(); ++i) {
@@ -108,10 +113,10 @@ bool Order::by_facts(const Term& whole, const Term& part) {
   const auto above = [&](ValueId source) {
     const Fact* order = find_fact(sum.facts, Fact::Kind::at_least, source);
     if (order == nullptr) order = find_fact(sum.facts, Fact::Kind::max_of, source);
-    return source.valid() && order != nullptr && order->aligned;
+    return source.valid() && order != nullptr && order->aligned && order->slack == 0;
   };
   const auto between = [&](const Fact& fact) {
-    return fact.kind == Fact::Kind::at_most && fact.aligned && above(fact.source);
+    return fact.kind == Fact::Kind::at_most && fact.aligned && fact.slack == 0 && above(fact.source);
   };
   return above(x.identity) || std::ranges::any_of(x.facts, between);
 }
@@ -201,7 +206,11 @@ bool Order::not_below(const Term& whole, const Term& part, int depth) {
 
 bool Analyzer::not_below(ValueId whole, ValueId part) {
   if (!whole.valid() || !part.valid() || !is_float(types_[whole].dtype)) return false;
-  Order order(graph_, types_, [this](ValueId id) -> const AbsTensor& { return get(id); });
+  const bool exact = options_.ranges.runtime != Runtime::any || (!may_be_unrounded(whole) && !may_be_unrounded(part));
+  if (!exact) return false;
+  Order order(
+      graph_, types_, [this](ValueId id) -> const AbsTensor& { return get(id); },
+      [this](const Node& node) { return may_round(node); });
   return order.not_below({whole, {}}, {part, {}});
 }
 

@@ -13,22 +13,22 @@ bool same_value(const AbsTensor& a, const AbsTensor& b) { return a.identity.vali
 
 }  // namespace
 
-// The node that made the value by this op, if it did so in the plain way.
-const Node* Analyzer::made_by(ValueId value, const OpDef* op) const {
+// The node that made the value by an op of this kind, if it did so in the plain way.
+const Node* Analyzer::made_by(ValueId value, OrderKind kind) const {
   const NodeId producer = value.valid() ? graph_.value(value).producer : NodeId{};
   if (!producer.valid()) return nullptr;
   const Node& node = graph_.node(producer);
-  return node.op == op && node.attrs.empty() && node.inputs.size() == 2 ? &node : nullptr;
+  return node.op != nullptr && node.op->order == kind && node.attrs.empty() && node.inputs.size() == 2 ? &node
+                                                                                                       : nullptr;
 }
 
 // At most |x - m| |f|, where some computed x - m is what f is the inverse of.
 double Analyzer::centred_product(ValueId x, ValueId m, ValueId f) {
-  static const OpDef* const kSub = find_op("", "Sub");
   const AbsTensor& factor = get(f);
   double least = kInf;
   for (const Fact& fact : factor.facts) {
     if (fact.kind != Fact::Kind::at_most_inverse || !fact.aligned) continue;
-    const Node* difference = made_by(fact.source, kSub);
+    const Node* difference = made_by(fact.source, OrderKind::difference);
     if (difference == nullptr || types_[fact.source].dtype != factor.dtype) continue;
     const bool same = same_value(get(difference->inputs[0]), get(x)) && same_value(get(difference->inputs[1]), get(m));
     if (same && fact.range.hi < least) least = fact.range.hi;
@@ -38,9 +38,8 @@ double Analyzer::centred_product(ValueId x, ValueId m, ValueId f) {
 
 // p - q for products p = x f and q = m f.
 double Analyzer::difference_of_products(ValueId p, ValueId q) {
-  static const OpDef* const kMul = find_op("", "Mul");
-  const Node* left = made_by(p, kMul);
-  const Node* right = made_by(q, kMul);
+  const Node* left = made_by(p, OrderKind::product);
+  const Node* right = made_by(q, OrderKind::product);
   double least = kInf;
   for (std::size_t i = 0; i < 4 && left != nullptr && right != nullptr; ++i) {
     const std::size_t k = i & 1U, l = i >> 1U;
@@ -52,17 +51,16 @@ double Analyzer::difference_of_products(ValueId p, ValueId q) {
 }
 
 void Analyzer::recentre(const Node& node, RangeCall& call) {
-  static const OpDef* const kAdd = find_op("", "Add");
-  static const OpDef* const kSub = find_op("", "Sub");
-  const bool fits = (node.op == kAdd || node.op == kSub) && node.attrs.empty() && node.inputs.size() == 2;
+  const bool sum = node.op->order == OrderKind::sum, difference = node.op->order == OrderKind::difference;
+  const bool fits = (sum || difference) && node.attrs.empty() && node.inputs.size() == 2;
   if (!fits || restricted_ > 0 || !call.given()[0] || !is_float(call.outs()[0].dtype)) return;
   for (std::size_t i = 0; i < 2; ++i) {
     const ValueId p = node.inputs[i], rest = node.inputs[1 - i];
-    if (node.op == kSub) {
+    if (difference) {
       if (i == 0) keep_near(call.outs()[0], point(0), difference_of_products(p, rest), {p, rest});
       continue;
     }
-    const Node* shifted = made_by(rest, kSub);
+    const Node* shifted = made_by(rest, OrderKind::difference);
     if (shifted == nullptr) continue;
     const ValueId b = shifted->inputs[0], q = shifted->inputs[1];
     keep_near(call.outs()[0], get(b).hull(), difference_of_products(p, q), {p, rest, q, b});

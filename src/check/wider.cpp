@@ -10,8 +10,6 @@ namespace finity {
 
 namespace {
 
-bool is_narrow(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
-
 // The same values, in float32. What is known of them holds there too.
 AbsTensor in_float32(const AbsTensor& x) {
   AbsTensor result = x;

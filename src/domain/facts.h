@@ -14,16 +14,16 @@ namespace finity {
 
 struct Fact {
   enum class Kind : std::uint8_t {
-    max_of,                // this == max of source over `axes`
-    at_least,              // this >= source, elementwise after broadcasting this to the source
-    at_most,               // this <= source, likewise
-    at_least_abs,          // this >= |source| * (1 - slack) - lost, times the number in `range` if there is one
-    abs_of,                // this == |source|
-    at_most_inverse,       // |this| * |source| <= range.hi
-    square_sum_of,         // this >= (sum of source^2 over `axes`) * (1 - slack) - tiny
-    mean_of,               // this is the mean of source over `axes`, computed in floats
-    square_of,             // this == source * source, rounded or a few units off (Pow)
-    mean_square_of,        // this is the mean of (square_of source) over `axes`
+    max_of,           // this == max of source over `axes`; slack, lost: what rounding may make of it, as below
+    at_least,         // this >= source - slack * |source or this| - lost, elementwise, this broadcast to the source
+    at_most,          // this <= source, likewise
+    at_least_abs,     // this >= |source| * (1 - slack) - lost, times the number in `range` if there is one
+    abs_of,           // this == |source|
+    at_most_inverse,  // |this| * |source| <= range.hi
+    square_sum_of,    // this >= (sum of source^2 over `axes`) * (1 - slack) - tiny
+    mean_of,          // this is the mean of source over `axes`, computed in floats
+    square_of,        // this == source * source, rounded or a few units off (Pow)
+    mean_square_of,   // this is the mean of (square_of source) over `axes`
     mean_square_at_least,  // this >= (mean of source^2 over `axes`, `total` elements) * (1 - slack), up to underflow
     row_max,               // in every row along `axes`, the largest element lies in `range` (needs no source)
     row_sum,               // elements are >= 0 and every row along `axes` sums to a value in `range`
@@ -45,7 +45,7 @@ struct Fact {
   bool aligned = true;
   double slack = 0;  // relative
   // Of square_sum_of and square_of: the relative error of each square, besides its rounding.
-  double lost = 0;  // absolute, of at_least_abs and norm_at_least: squares of small numbers vanish
+  double lost = 0;  // absolute, of comparisons: squares of small numbers vanish
   Range range = {};
   int total = 0;  // one_of_max: number of operands of the max
 };

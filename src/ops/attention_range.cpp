@@ -99,6 +99,7 @@ AttendedRange attend_range(RangeCall& call, const AttentionRange& attention) {
   result.may_forbid_all = attention.may_forbid_all;
   if (attention.mask != nullptr) {
     AbsTensor mask = *attention.mask;
+    result.may_forbid_all |= mask.ranked && mask.rank() > 0 && mask.sizes.back() == 0;  // too short: forbids the rest
     if (!attention.mask_alone) mask = {.dtype = mask.dtype, .cells = {mask.hull()}};
     result.may_forbid_all |= may_forbid_row(mask, attention.dtype, result.capped);
   }
@@ -144,6 +145,7 @@ AbsTensor attended_output(const RangeCall& call, const AttentionRange& attention
 
 Range mask_bias(const AbsTensor& mask) {
   const Range hull = mask.hull();
+  if (hull.is_empty()) return {.ninf = true};  // a mask that is too short forbids the rest
   if (mask.dtype != DType::boolean) return hull;
   Range bias;
   if (hull.hi >= 1) bias = point(0);
@@ -153,6 +155,7 @@ Range mask_bias(const AbsTensor& mask) {
 
 bool may_forbid_row(const AbsTensor& mask, DType dtype, const Range& scores) {
   const bool is_bool = mask.dtype == DType::boolean;
+  if (mask.hull().is_empty()) return true;
   const auto forbids = [&](const Range& cell) { return is_bool ? cell.may_be_zero() : add(dtype, scores, cell).ninf; };
   if (const Fact* fact = find_fact(mask.facts, Fact::Kind::row_max); fact != nullptr && mask.ranked) {
     const bool along_keys = mask.rank() > 0 && fact->axes == 1U << (mask.rank() - 1);

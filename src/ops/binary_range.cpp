@@ -270,12 +270,15 @@ void range_divide(RangeCall& call) {
   using Kind = Fact::Kind;
   const bool positive = b.hull().is_finite() && b.hull().lo > 0;
   const bool finite = a.hull().is_finite();
-  const bool covered = related(b, Kind::at_least, a) != nullptr || related(b, Kind::max_of, a) != nullptr ||
-                       related(b, Kind::sum_of, a) != nullptr;
+  const Fact* cover = related(b, Kind::at_least, a);
+  if (cover == nullptr) cover = related(b, Kind::max_of, a);
+  if (cover == nullptr) cover = related(b, Kind::sum_of, a);
   // Of a divisor that is only known not to be zero this is all that can be said.
   const bool above_zero = positive || (b.hull().is_finite() && b.hull().lo >= 0 && !b.hull().may_be_zero());
   const bool share = above_zero && finite && a.hull().lo >= 0 && result.hull().greatest() > 1;
+  const bool covered = cover != nullptr && cover->slack == 0;
   if (share && (covered || (!call.settings().flush_subnormals && call.not_below(1, 0)))) cap_above(result, 1);
+  else if (share && cover != nullptr && positive) cap_magnitude(result, quotient_limit(*cover, dtype, b.hull().lo));
   if (const Fact* norm = related(b, Kind::at_least_abs, a);
       norm != nullptr && positive && finite && norm->slack < 0.5) {
     cap_magnitude(result, quotient_limit(*norm, dtype, b.hull().lo));
@@ -288,9 +291,9 @@ void range_divide(RangeCall& call) {
   if (const Fact* sum = related(b, Kind::sum_of, a);
       sum != nullptr && positive && finite && a.hull().lo >= 0 && keeps_shape(call, a)) {
     const double count = a.most_count(sum->axes);
-    double slack = count * unit_roundoff(dtype) + summation_error(dtype, count);
+    double slack = sum->slack + count * unit_roundoff(dtype) + summation_error(dtype, count);
     for (const DType accumulator : call.accumulators(dtype))
-      slack = std::max(slack, summation_error(accumulator, count) + count * unit_roundoff(dtype));
+      slack = std::max(slack, sum->slack + summation_error(accumulator, count) + count * unit_roundoff(dtype));
     if (slack < 0.5) {
       result.facts.push_back(
           {.kind = Kind::row_sum, .axes = sum->axes, .range = {.lo = 1 - 2 * slack, .hi = 1 + 2 * slack}});

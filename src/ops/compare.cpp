@@ -325,7 +325,9 @@ const OpDef kOps[] = {
      .range = range_clip,
      .length = length_clip,
      .vjp = clip_gradient,
-     .elementwise = true},
+     .elementwise = true,
+     .order = OrderKind::floored,
+     .grants = {.narrow_kernels = true}},
 };
 
 }  // namespace

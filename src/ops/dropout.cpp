@@ -166,7 +166,8 @@ const OpDef kOps[] = {
      .eval = eval_dropout,
      .range = range_dropout,
      .vjp = dropout_gradient,
-     .hazards = dropout_hazards()},
+     .hazards = dropout_hazards(),
+     .grants = {.narrow_kernels = true}},
 };
 
 }  // namespace

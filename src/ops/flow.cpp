@@ -90,6 +90,12 @@ LoopParts loop_parts(const Call& call) {
   return parts;
 }
 
+// Iteration number and condition are scalars, or vectors of one element where the body declares them so.
+Dims declared_dims(const Call& call, BodyId body, std::size_t input) {
+  const Type& declared = call.graph().value(call.graph().body(body).inputs[input]).type;
+  return declared.is_tensor() && declared.ranked && declared.shape.size() == 1 ? Dims{1} : Dims{};
+}
+
 // Given a trip count and no condition, the condition the body computes is ignored.
 bool condition_counts(const Call& call) { return call.has_input(1) || !call.has_input(0); }
 
@@ -147,7 +153,8 @@ TripCount trip_count(const InferCall& call, const Body& body) {
 
 void infer_loop(InferCall& call) {
   const LoopParts parts = loop_parts(call);
-  LoopTypes types{.before = {Type::tensor(DType::int64, Shape{}), Type::tensor(DType::boolean, Shape{})},
+  LoopTypes types{.before = {Type::tensor_of(DType::int64, declared_dims(call, parts.body, 0)),
+                             Type::tensor_of(DType::boolean, declared_dims(call, parts.body, 1))},
                   .state = {},
                   .after = {},
                   .first_output = 1};
@@ -165,10 +172,10 @@ void infer_loop(InferCall& call) {
 }
 
 // Iteration number, condition, state: what the body takes.
-std::vector<Datum> loop_arguments(const EvalCall& call, std::size_t states) {
-  std::vector<Datum> arguments{Tensor::scalar(std::int64_t{0}), Tensor::scalar(true)};
-  if (call.has_input(1)) arguments[1] = Tensor::scalar(truth(call.in(1), "cond"));
-  for (std::size_t i = 0; i < states; ++i) arguments.push_back(call.datum(2 + i));
+std::vector<Datum> loop_arguments(const EvalCall& call, const LoopParts& parts) {
+  const bool start = !call.has_input(1) || truth(call.in(1), "cond");
+  std::vector<Datum> arguments{Datum{}, Tensor::scalar(start).reshaped(declared_dims(call, parts.body, 1))};
+  for (std::size_t i = 0; i < parts.states; ++i) arguments.push_back(call.datum(2 + i));
   return arguments;
 }
 
@@ -184,15 +191,17 @@ std::int64_t trip_limit(const EvalCall& call) {
 void eval_loop(EvalCall& call) {
   const LoopParts parts = loop_parts(call);
   const std::int64_t limit = trip_limit(call);
-  std::vector<Datum> arguments = loop_arguments(call, parts.states);
+  std::vector<Datum> arguments = loop_arguments(call, parts);
+  const Dims number = declared_dims(call, parts.body, 0), condition_dims = declared_dims(call, parts.body, 1);
   std::vector<std::vector<Tensor>> collected(parts.scans);
   bool go_on = truth(*arguments[1].tensor(), "cond");
   for (std::int64_t i = 0; go_on && (limit < 0 || i < limit); ++i) {
     if (i == kMaxIterations) throw Error("does not end within " + std::to_string(kMaxIterations) + " iterations");
-    arguments[0] = Tensor::scalar(i);
+    arguments[0] = Tensor::scalar(i).reshaped(number);
     std::vector<Datum> results = call.run_body(parts.body, arguments);
     const Tensor& condition = require_tensor(results[0], "the condition of the body");
     if (condition_counts(call)) go_on = truth(condition, "the condition of the body");
+    if (condition.size() == 1) results[0] = condition.reshaped(condition_dims);
     for (std::size_t k = 0; k < parts.scans; ++k) {
       collected[k].push_back(require_tensor(results[1 + parts.states + k], "a collected output of the body"));
     }

@@ -73,6 +73,9 @@ struct Grants {
   Ways ways = {};                     // measured too
   Ways elsewhere = {};                // in function bodies and older versions
   std::string_view measured_on = {};  // library and version; "": nothing but `specified` was seen
+  // It has kernels of its own for float16, and sees its operands rounded where others see more digits. Movement of data
+  // mostly has, and need not say so. Read off the library's list of kernels, 1.30.
+  bool narrow_kernels = false;
 };
 
 }  // namespace finity

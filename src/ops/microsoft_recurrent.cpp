@@ -71,7 +71,8 @@ Tensor in_8_bits(EvalCall& call, const Tensor& tensor) {
 // Slice i of the first axis, which stays.
 Tensor slice_at(const Tensor& tensor, std::int64_t i) {
   Dims dims = tensor.dims();
-  const std::int64_t size = dims[0] == 0 ? 0 : tensor.size() / dims[0];
+  if (dims.empty() || i >= dims[0]) throw Error("an operand is of other directions");
+  const std::int64_t size = tensor.size() / dims[0];
   dims[0] = 1;
   std::vector<std::int64_t> positions(static_cast<std::size_t>(size));
   for (std::int64_t k = 0; k < size; ++k) positions[static_cast<std::size_t>(k)] = i * size + k;

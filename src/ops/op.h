@@ -32,6 +32,19 @@ enum class Relation : std::uint8_t {
   is_inf
 };
 
+// How the results are ordered when the operands are. Rounding keeps the order, so what holds of these in real numbers
+// holds in floats.
+enum class OrderKind : std::uint8_t {
+  none,
+  sum,         // of two operands: rises with both
+  difference,  // rises with the first, falls with the second
+  product,     // rises with both, where neither is negative
+  largest,     // of the operands
+  smallest,    //
+  floored,     // the first operand, or the second (else zero) where that is larger; perhaps limited from above
+  insert_axes  // elements as they are, axes of size 1 besides
+};
+
 // What optimisers that merge nodes take an op for; see Way::scales_last.
 enum class Merge : std::uint8_t { none, factor, divisor, movement, padding };
 
@@ -60,6 +73,7 @@ struct OpDef {
   bool shape_only = false;         // looks at the shape of its operand, not at its elements
   bool elementwise = false;        // element i of the result depends on elements i of the operands only
   Relation relation = Relation::none;
+  OrderKind order = OrderKind::none;
   Grants grants = {};  // what libraries may compute instead
   Merge merge = Merge::none;
 };

@@ -37,6 +37,7 @@ bool reaches_inside(const PlacedAxis& axis) {
 }
 
 bool may_miss(const Window& window, std::size_t i, std::int64_t input) {
+  if (input == 0) return true;
   const WindowAxis& axis = window.axes[i];
   const bool same = window.auto_pad == AutoPad::same_upper || window.auto_pad == AutoPad::same_lower;
   if (!same && axis.pad_begin == 0 && axis.pad_end == 0 && !window.ceil_mode) return false;

@@ -112,36 +112,51 @@ void use_one_of_max(const AbsTensor& a, const AbsTensor& b, DType dtype, AbsTens
 
 namespace {
 
+// By how much a relation may be missed: in narrow formats it may be known up to a rounding only.
+double leeway(const Fact& fact, const AbsTensor& a, const AbsTensor& b) {
+  return fact.slack * (a.hull().magnitude() + b.hull().magnitude()) + fact.lost;
+}
+
+// Numbers of the format around zero that reach this far.
+Range around_zero(DType dtype, double reach) { return reach == 0 ? point(0) : from_bounds(dtype, -reach, reach, 1); }
+
+const Fact* order_of(const AbsTensor& greater, const AbsTensor& smaller) {
+  using Kind = Fact::Kind;
+  if (const Fact* fact = related(greater, Kind::at_least, smaller)) return fact;
+  if (const Fact* fact = related(greater, Kind::max_of, smaller)) return fact;
+  return related(smaller, Kind::at_most, greater);
+}
+
 // a is at least, and b at most, the elements of a third value: the maximum of a row less its minimum.
 bool between(const AbsTensor& a, const AbsTensor& b) {
   using Kind = Fact::Kind;
   if (!a.ranked || !b.ranked || a.sizes != b.sizes) return false;
   return std::ranges::any_of(a.facts, [&](const Fact& upper) {
     const bool above = upper.kind == Kind::max_of || upper.kind == Kind::at_least;
-    if (!above || !upper.aligned || !upper.source.valid()) return false;
+    if (!above || !upper.aligned || !upper.source.valid() || upper.slack > 0) return false;
     const Fact* lower = find_fact(b.facts, Kind::at_most, upper.source);
-    return lower != nullptr && lower->aligned && lower->axes == upper.axes;
+    return lower != nullptr && lower->aligned && lower->axes == upper.axes && lower->slack == 0;
   });
 }
 
 }  // namespace
 
 void use_order(const AbsTensor& a, const AbsTensor& b, AbsTensor& result) {
-  using Kind = Fact::Kind;
   const bool finite = !b.hull().pinf && !b.hull().ninf;
   if (!finite) return;
-  const bool below = related(b, Kind::at_least, a) != nullptr || related(b, Kind::max_of, a) != nullptr ||
-                     related(a, Kind::at_most, b) != nullptr;
-  const bool above = related(a, Kind::at_least, b) != nullptr || related(a, Kind::max_of, b) != nullptr ||
-                     related(b, Kind::at_most, a) != nullptr;
-  if (below) cap_above(result, 0);
-  if (above || between(a, b)) cap_below(result, 0);
+  const auto reach = [&](const Fact& fact) { return around_zero(result.dtype, leeway(fact, a, b)); };
+  if (const Fact* below = order_of(b, a); below != nullptr && reach(*below).is_finite())
+    cap_above(result, reach(*below).hi);
+  if (const Fact* above = order_of(a, b); above != nullptr && reach(*above).is_finite())
+    cap_below(result, reach(*above).lo);
+  if (between(a, b)) cap_below(result, 0);
 }
 
 void set_max_facts(const RangeCall& call, const AbsTensor& a, const AbsTensor& b, AbsTensor& result) {
   const Fact* max = related(b, Fact::Kind::max_of, a);
   if (max != nullptr && keeps_shape(call, a) && !b.hull().pinf && !b.hull().ninf) {
-    result.facts.push_back({.kind = Fact::Kind::row_max, .axes = max->axes, .range = point(0)});
+    const Range largest = around_zero(result.dtype, leeway(*max, a, b));
+    result.facts.push_back({.kind = Fact::Kind::row_max, .axes = max->axes, .range = largest});
   }
   for (const Fact& fact : b.facts) {
     if (fact.kind != Fact::Kind::max_operand || !b.hull().is_finite()) continue;
@@ -150,7 +165,7 @@ void set_max_facts(const RangeCall& call, const AbsTensor& a, const AbsTensor& b
     result.facts.push_back({.kind = Fact::Kind::one_of_max,
                             .source = b.identity,
                             .axes = 1U << fact.axes,
-                            .range = point(0),
+                            .range = around_zero(result.dtype, leeway(fact, a, b)),
                             .total = fact.total});
   }
 }

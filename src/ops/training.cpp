@@ -156,7 +156,8 @@ void eval_accumulator(EvalCall& call) {
 // The sum is kept whether or not anybody asks for it as a result.
 void range_accumulator(RangeCall& call) {
   const DType dtype = call.in_dtype(0);
-  const Range overwrite = call.has_range(2) ? call.hull(2) : point(0);
+  const bool asked = call.has_range(2) && !call.hull(2).is_empty();  // a flag without elements is not set
+  const Range overwrite = asked ? call.hull(2) : point(0);
   Range sum = add(dtype, call.hull(0), call.hull(1));
   const bool overflows =
       (sum.pinf && !call.hull(0).pinf && !call.hull(1).pinf) || (sum.ninf && !call.hull(0).ninf && !call.hull(1).ninf);

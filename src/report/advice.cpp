@@ -131,6 +131,9 @@ std::string Advisor::on_divisor(const Finding& finding) {
   const bool counts = finding.seen.integer || is_one_of(op, {"Shape", "Size", "NonZero"});
   const bool positive = finding.seen.has_finite() && finding.seen.lo >= 0;
   if (is_main_input(value)) return declare(value, "0") + "replace zeros before the division";
+  if (checked_.analysis.ranges[value.at()].exact) {
+    return "the divisor is the same for every input: correct the constant it comes from, or leave out where it is 0";
+  }
   if (counts) {
     const bool size = !finding.path.empty() && is_size(finding.path.front());
     return std::string("this counts something and can be 0: divide by Max(n, 1)") +

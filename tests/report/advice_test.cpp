@@ -54,6 +54,11 @@ TEST(Advice, ADivisorIsKeptFromZeroByWhatItIs) {
       y = Div(e, s) })",
                   {"x:[-200,10]"});
   EXPECT_TRUE(says(sums.fix("FN101"), "Softmax")) << sums.fix("FN101");
+  const Told constant(R"(graph g (x: float32[2]) -> (y) {
+      const z: float32[2] = {1, 0}
+      i = Mul(z, z)
+      y = Div(x, i) })");
+  EXPECT_TRUE(says(constant.fix("FN101"), "constant")) << constant.fix("FN101");
 }
 
 TEST(Advice, LogarithmsAreReplacedByWhatTheyAreMeantToBe) {
