@@ -1,0 +1,24 @@
+#include "exec/torch_worker.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <system_error>
+
+namespace finity {
+
+std::string program_beside(const std::string& name) {
+  std::error_code failed;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", failed);
+  if (failed) return {};
+  const std::string path = (self.parent_path() / name).string();
+  return ::access(path.c_str(), X_OK) == 0 ? path : std::string();
+}
+
+std::optional<WorkerOptions> torch_worker() {
+  const std::string program = program_beside("finity-torch");
+  if (program.empty()) return std::nullopt;
+  return WorkerOptions{.command = {program}};
+}
+
+}  // namespace finity

@@ -1,0 +1,21 @@
+// Where the engine on LibTorch is: a program beside finity's own, built when libtorch-dev is installed.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "exec/worker.h"
+
+namespace finity {
+
+// The path of a program in the folder of the running one; empty when there is none.
+std::string program_beside(const std::string& name);
+
+// How to start the engine; nothing when it was not built. Searches set limits of their own.
+std::optional<WorkerOptions> torch_worker();
+
+// One sentence for people when it was not built.
+inline constexpr std::string_view kNoTorchWorker =
+    "the engine on LibTorch is not there (install libtorch-dev and build again): the reference is used, which is slower";
+
+}  // namespace finity
