@@ -26,9 +26,7 @@ at::Tensor swish(const at::Tensor& x, double alpha) {
   return at::mul(x, at::sigmoid(alpha == 1.0 ? x : at::mul(x, alpha)));
 }
 
-at::Tensor soft_plus(const at::Tensor& x) {
-  return at::softplus(x, 1, x.scalar_type() == at::kDouble ? 700 : 80);
-}
+at::Tensor soft_plus(const at::Tensor& x) { return at::softplus(x, 1, x.scalar_type() == at::kDouble ? 700 : 80); }
 
 at::Tensor exponential_linear(const at::Tensor& x, double alpha) {
   return at::where(at::lt(x, 0), at::mul(at::expm1(at::clamp_max(x, 0)), alpha), x);
@@ -42,9 +40,7 @@ at::Tensor hard_sigmoid(const at::Tensor& x, double alpha, double beta) {
 
 at::Tensor soft_sign(const at::Tensor& x) { return at::div(x, at::add(at::abs(x), 1)); }
 
-at::Tensor leaky(const at::Tensor& x, const at::Tensor& slope) {
-  return at::where(at::lt(x, 0), at::mul(x, slope), x);
-}
+at::Tensor leaky(const at::Tensor& x, const at::Tensor& slope) { return at::where(at::lt(x, 0), at::mul(x, slope), x); }
 
 template <at::Tensor (*F)(const at::Tensor&)>
 void unary(TorchCall& call) {
@@ -67,7 +63,9 @@ void lower_prelu(TorchCall& call) {
     dims[0] = slope.numel();
     slope = slope.reshape(dims);
   }
-  call.out(0, leaky(x, slope));
+  const at::Tensor y = leaky(x, slope);
+  if (y.sizes() != x.sizes()) throw Error("slope does not broadcast to the operand's shape");
+  call.out(0, y);
 }
 
 void lower_thresholded_relu(TorchCall& call) {
@@ -98,9 +96,7 @@ void lower_hard_sigmoid(TorchCall& call) {
   call.out(0, hard_sigmoid(call.in(0), call.real("alpha"), call.real("beta")));
 }
 
-void lower_hard_swish(TorchCall& call) {
-  call.out(0, at::mul(call.in(0), hard_sigmoid(call.in(0), 1.0 / 6.0, 0.5)));
-}
+void lower_hard_swish(TorchCall& call) { call.out(0, at::mul(call.in(0), hard_sigmoid(call.in(0), 1.0 / 6.0, 0.5))); }
 
 void lower_swish(TorchCall& call) { call.out(0, swish(call.in(0), call.real("alpha"))); }
 
@@ -138,9 +134,7 @@ void lower_bias_split_gelu(TorchCall& call) {
 
 void lower_bias_add(TorchCall& call) { call.out(0, at::add(with_bias(call), call.in(2))); }
 
-void lower_affine(TorchCall& call) {
-  call.out(0, at::add(at::mul(call.in(0), call.real("alpha")), call.real("beta")));
-}
+void lower_affine(TorchCall& call) { call.out(0, at::add(at::mul(call.in(0), call.real("alpha")), call.real("beta"))); }
 
 void lower_scale(TorchCall& call) { call.out(0, at::mul(call.in(0), call.real("scale"))); }
 
@@ -156,7 +150,17 @@ void lower_relu_grad(TorchCall& call) {
   call.out(0, at::where(at::gt(call.in(1), 0), call.in(0), at::zeros_like(call.in(0))));
 }
 
+void lower_image_scaler(TorchCall& call) {
+  const at::Tensor scaled = at::mul(call.in(0), call.real("scale"));
+  const std::vector<double> bias = call.reals("bias");
+  if (bias.empty()) return call.out(0, scaled);
+  if (scaled.dim() != 4 || static_cast<std::int64_t>(bias.size()) != scaled.size(1))
+    throw Error("attribute 'bias' has not one value per channel");
+  call.out(0, at::add(scaled, at::tensor(bias, at::kDouble).to(scaled.scalar_type()).reshape({-1, 1, 1})));
+}
+
 constexpr TorchLowering kEntries[] = {
+    {"ImageScaler", "", lower_image_scaler},
     {"Relu", "", unary<at::relu>},
     {"LeakyRelu", "", lower_leaky_relu},
     {"PRelu", "", lower_prelu},

@@ -32,6 +32,7 @@ at::Tensor shared(const at::Tensor& x, std::int64_t heads) {
 at::Tensor frontier(const TorchCall& call, const at::Tensor& query, const at::Tensor& key, at::Tensor allowed) {
   const std::int64_t queries = query.size(2), keys = key.size(2);
   const std::int64_t left = call.integer("left_window_size"), right = call.integer("right_window_size");
+  if (left < -1 || right < -1) throw Error("a window size is below -1");
   const std::int64_t past = call.has(4) ? call.in(4).size(2) : 0;
   at::Tensor offset = at::full({query.size(0), 1, 1, 1}, past, at::TensorOptions(at::kLong));
   const at::Tensor j = at::arange(keys, at::kLong).reshape({1, 1, 1, keys});
@@ -55,7 +56,13 @@ at::Tensor bias_of(const TorchCall& call, const at::Tensor& query, const at::Ten
   if (call.has(3)) {
     at::Tensor mask = call.in(3);
     const std::int64_t missing = keys - mask.size(-1);
-    if (missing < 0) throw Error("attn_mask does not fit the scores");
+    const Dims scores{query.size(0), query.size(1), query.size(2)};
+    bool fits = missing >= 0 && mask.dim() >= 1 && mask.dim() <= 4;
+    for (std::int64_t axis = 2; fits && axis <= mask.dim(); ++axis) {
+      const std::int64_t size = mask.size(-axis);
+      fits = size == 1 || size == scores[static_cast<std::size_t>(4 - axis)];
+    }
+    if (!fits) throw Error("attn_mask does not fit the scores");
     if (mask.scalar_type() == at::kBool) {
       allowed = at::constant_pad_nd(mask.to(at::kByte), {0, missing}, 0).to(at::kBool);
     } else {
@@ -90,7 +97,8 @@ void lower_attention(TorchCall& call) {
   const double root = std::sqrt(call.real("scale", 1.0 / std::sqrt(static_cast<double>(query.size(3)))));
   const at::Tensor bias = bias_of(call, query, key);
   at::Tensor scores = at::matmul(at::mul(query, root), at::mul(shared(key, heads), root).transpose(-1, -2));
-  const std::int64_t mode = call.integer("qk_matmul_output_mode");
+  const std::int64_t mode = call.has_output(3) ? call.integer("qk_matmul_output_mode") : -1;
+  if (mode < -1 || mode > 3) throw Error("attribute 'qk_matmul_output_mode' is " + std::to_string(mode));
   if (mode == 0) call.out(3, scores);
   const double cap = call.real("softcap");
   if (cap > 0) scores = at::mul(at::tanh(at::div(scores, cap)), cap);
@@ -117,8 +125,8 @@ at::Tensor rotated(const at::Tensor& x, const at::Tensor& cos, const at::Tensor&
   const at::Tensor second = interleaved ? at::slice(turning, -1, 1, 2 * pairs, 2) : turning.narrow(-1, pairs, pairs);
   const at::Tensor real = at::sub(at::mul(cos, first), at::mul(sin, second));
   const at::Tensor imaginary = at::add(at::mul(sin, first), at::mul(cos, second));
-  const at::Tensor turned = interleaved ? at::stack({real, imaginary}, -1).reshape(turning.sizes())
-                                        : at::cat({real, imaginary}, -1);
+  const at::Tensor turned =
+      interleaved ? at::stack({real, imaginary}, -1).reshape(turning.sizes()) : at::cat({real, imaginary}, -1);
   return at::cat({turned, x.narrow(-1, 2 * pairs, size - 2 * pairs)}, -1);
 }
 
@@ -131,6 +139,8 @@ void lower_rotary(TorchCall& call) {
     const at::Tensor rows = cache.index_select(0, call.in(3).to(at::kLong).reshape({-1}));
     return rows.reshape({x.size(0), 1, x.size(2), -1});
   };
+  const std::int64_t width = call.integer("rotary_embedding_dim");
+  if (2 * call.in(1).size(-1) != (width == 0 ? x.size(3) : width)) throw Error("cos_cache has the wrong width");
   const at::Tensor y = rotated(x, table(1), table(2), call.integer("interleaved") != 0);
   call.out(0, packs ? packed(y) : y);
 }

@@ -10,8 +10,8 @@
 
 namespace finity {
 
-TorchCall::TorchCall(const Graph& graph, const Node& node, std::span<const TorchValue> in, std::span<const DType> dtypes,
-                     Rng& rng, const RunBody& run_body)
+TorchCall::TorchCall(const Graph& graph, const Node& node, std::span<const TorchValue> in,
+                     std::span<const DType> dtypes, Rng& rng, const RunBody& run_body)
     : Call(graph, node), in_(in), dtypes_(dtypes), out_(node.outputs.size()), rng_(rng), run_body_(run_body) {}
 
 const TorchValue& TorchCall::value(std::size_t i) const {

@@ -33,6 +33,12 @@ at::Tensor to_integer(const at::Tensor& x) {
   return is_integral(x) ? x : F(x);
 }
 
+// LibTorch's float32 kernels lose digits where the function is near zero.
+template <Unary F>
+at::Tensor in_double(const at::Tensor& x) {
+  return F(x.to(at::kDouble));
+}
+
 // LibTorch gives 0 for NaN.
 at::Tensor signum(const at::Tensor& x) {
   const at::Tensor result = at::sign(x);
@@ -106,9 +112,7 @@ void lower_is_inf(TorchCall& call) {
 
 // ---- choice -----------------------------------------------------------------
 
-void lower_where(TorchCall& call) {
-  call.out(0, at::where(call.in(0), call.in(1), call.in(2)));
-}
+void lower_where(TorchCall& call) { call.out(0, at::where(call.in(0), call.in(1), call.in(2))); }
 
 // With plain numbers LibTorch's clamp has the derivative 1 at the bounds themselves.
 at::Tensor bounded_below(const at::Tensor& x, const at::Tensor& bound) {
@@ -157,7 +161,7 @@ at::Tensor truncated(const at::Tensor& x) {
   return at::where(high, at::full_like(inside, std::numeric_limits<std::int64_t>::max()), inside);
 }
 
-bool needs_reference(DType dtype) { return dtype == DType::string || info(dtype).bits < 8; }
+bool needs_reference(DType dtype) { return dtype == DType::string || dtype == DType::uint64 || info(dtype).bits < 8; }
 
 void lower_cast(TorchCall& call) {
   const DType to = call.out_dtype(0);
@@ -203,8 +207,8 @@ constexpr TorchLowering kEntries[] = {
     {"Log1p", "finity", unary<at::log1p>},
     {"Expm1", "finity", unary<at::expm1>},
     {"Rsqrt", "finity", unary<at::rsqrt>},
-    {"Lgamma", "finity", unary<at::lgamma>},
-    {"Digamma", "finity", unary<at::digamma>},
+    {"Lgamma", "finity", unary<in_double<at::lgamma>>},
+    {"Digamma", "finity", unary<in_double<at::digamma>>},
     {"Add", "", binary<plus>},
     {"Sub", "", binary<minus>},
     {"Mul", "", binary<at::mul>},

@@ -78,7 +78,8 @@ void lower_scan(TorchCall& call) {
   if (inputs < 1 || inputs > call.input_count()) throw Error("attribute 'num_scan_inputs' is out of range");
   const std::size_t states = call.input_count() - inputs;
   require_body_arity(call, id, call.input_count(), states);
-  const auto axes = per_entry(call, "scan_input_axes", inputs), turned = per_entry(call, "scan_input_directions", inputs);
+  const auto axes = per_entry(call, "scan_input_axes", inputs),
+             turned = per_entry(call, "scan_input_directions", inputs);
   const auto axis = [&](std::size_t i) { return axis_of(axes[i], call.in(states + i).dim()); };
   const std::int64_t length = call.in(states).size(axis(0));
   Values arguments(call.input_count());
@@ -122,7 +123,8 @@ TorchValue sequence_of(Values items) {
 std::size_t position(const TorchCall& call, std::size_t input, std::size_t count, std::int64_t fallback, bool end) {
   const std::int64_t at = call.has(input) ? call.in(input).item<std::int64_t>() : fallback;
   const auto size = static_cast<std::int64_t>(count);
-  if (at < -size || at >= size + (end ? 1 : 0)) throw Error("position " + std::to_string(at) + " is outside the sequence");
+  if (at < -size || at >= size + (end ? 1 : 0))
+    throw Error("position " + std::to_string(at) + " is outside the sequence");
   return static_cast<std::size_t>(at < 0 ? at + size : at);
 }
 

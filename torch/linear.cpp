@@ -69,12 +69,16 @@ void lower_fused_gemm(TorchCall& call) {
   const std::string function = call.text("activation", "");
   const at::Tensor y = gemm(call);
   if (function.empty()) return call.out(0, y);
-  const double alpha = call.real("activation_alpha", function == "LeakyRelu" ? 0.01 : function == "HardSigmoid" ? 0.2 : 1);
+  const double alpha = call.real("activation_alpha", function == "LeakyRelu"     ? 0.01
+                                                     : function == "HardSigmoid" ? 0.2
+                                                                                 : 1);
   call.out(0, activated(function, y, alpha, call.real("activation_beta", 0.5)));
 }
 
 void lower_gemm_fast_gelu(TorchCall& call) {
   const at::Tensor y = at::matmul(call.in(0), call.in(1));
+  if (call.has(2) && (call.in(2).dim() != 1 || call.in(2).size(0) != y.size(-1)))
+    throw Error("bias has not one element per column");
   call.out(0, tanh_gelu(call.has(2) ? at::add(y, call.in(2)) : y));
 }
 

@@ -35,6 +35,7 @@ std::span<const TorchLowering> torch_linear();
 std::span<const TorchLowering> torch_windows();
 std::span<const TorchLowering> torch_norms();
 std::span<const TorchLowering> torch_movements();
+std::span<const TorchLowering> torch_samples();
 std::span<const TorchLowering> torch_losses();
 std::span<const TorchLowering> torch_attention();
 std::span<const TorchLowering> torch_recurrent();

@@ -1,4 +1,6 @@
 // Elements put elsewhere: shapes, parts, gathering and scattering.
+#include <algorithm>
+#include <numeric>
 #include <string>
 
 #include "base/error.h"
@@ -35,10 +37,15 @@ void lower_concat(TorchCall& call) {
 void lower_split(TorchCall& call) {
   const at::Tensor& x = call.in(0);
   const std::int64_t axis = axis_of(call.integer("axis"), x.dim());
+  std::vector<std::int64_t> lengths = call.has(1) ? call.ints(1) : call.integers("split");
+  if (lengths.empty()) {
+    for (const Dims& dims : call.inferred_dims()) lengths.push_back(dims.at(static_cast<std::size_t>(axis)));
+  }
+  if (std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0}) != x.size(axis))
+    throw Error("the sizes do not add up to " + std::to_string(x.size(axis)));
   std::int64_t start = 0;
-  const std::vector<Dims> dims = call.inferred_dims();
-  for (std::size_t i = 0; i < dims.size(); ++i) {
-    const std::int64_t length = dims[i].at(static_cast<std::size_t>(axis));
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    const std::int64_t length = lengths[i];
     call.out(i, x.narrow(axis, start, length));
     start += length;
   }
@@ -54,6 +61,8 @@ at::Tensor sliced(const at::Tensor& x, std::int64_t axis, std::int64_t start, st
     return step > 0 ? std::clamp(from_front, std::int64_t{0}, n) : std::clamp(from_front, std::int64_t{-1}, n - 1);
   };
   const std::int64_t first = clamped(start), last = clamped(end);
+  // A step beyond the axis is one like its length, and LibTorch multiplies with it.
+  step = std::clamp(step, -std::max<std::int64_t>(n, 1), std::max<std::int64_t>(n, 1));
   if (step > 0) return at::slice(x, axis, first, std::max(first, last), step);
   const at::Tensor picked = last < first ? at::arange(first, last, step, at::kLong) : at::empty({0}, at::kLong);
   return x.index_select(axis, picked);
@@ -71,7 +80,11 @@ void lower_slice(TorchCall& call) {
   for (std::size_t i = axes.size(); i < starts.size(); ++i) axes.push_back(static_cast<std::int64_t>(i));
   if (ends.size() != starts.size()) throw Error("starts and ends differ in length");
   for (std::size_t i = 0; i < starts.size(); ++i) {
-    x = sliced(x, axis_of(axes[i], x.dim()), starts[i], ends[i], steps.empty() ? 1 : steps.at(i));
+    const std::int64_t axis = axis_of(axes[i], x.dim());
+    const auto same = [&](std::int64_t other) { return axis_of(other, x.dim()) == axis; };
+    if (std::any_of(axes.begin(), axes.begin() + static_cast<std::ptrdiff_t>(i), same))
+      throw Error("axis " + std::to_string(axis) + " is named twice");
+    x = sliced(x, axis, starts[i], ends[i], steps.empty() ? 1 : steps.at(i));
   }
   call.out(0, x);
 }

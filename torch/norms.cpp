@@ -66,6 +66,10 @@ void lower_group_norm(TorchCall& call) {
   if (x.dim() < 2) throw Error("X has rank " + std::to_string(x.dim()) + ", expected 2 or more");
   if (x.numel() == 0) return call.out(0, x);
   const at::Tensor wide = call.version() < 21 ? x : stashed(call, x);
+  const std::int64_t parameters = call.version() < 21 ? call.integer("num_groups") : x.size(1);
+  for (const std::size_t i : {1, 2}) {
+    if (call.in(i).numel() != parameters) throw Error("scale or bias has not one element per group or channel");
+  }
   const at::Tensor normalized = in_groups(wide, call.integer("num_groups"), call.real("epsilon"));
   const at::Tensor bias = per_channel(call.in(2), x);
   call.out(0, shifted(settled(normalized, call.dtype(0)).to(x.scalar_type()), per_channel(call.in(1), x), &bias));
@@ -130,6 +134,9 @@ void lower_batch_norm(TorchCall& call) {
 void lower_instance_norm(TorchCall& call) {
   const at::Tensor& x = call.in(0);
   if (x.dim() < 2) throw Error("input has rank " + std::to_string(x.dim()) + ", expected 2 or more");
+  for (const std::size_t i : {1, 2}) {
+    if (call.in(i).numel() != x.size(1)) throw Error("scale or B has not one element per channel");
+  }
   const at::Tensor rows = x.reshape({x.size(0), x.size(1), -1});
   const at::Tensor normalized = standardized(rows, 2, call.real("epsilon"), true).normalized;
   const at::Tensor bias = call.in(2).reshape({-1, 1});

@@ -23,22 +23,13 @@ TorchValue widened(const TorchValue& value) {
   return result;
 }
 
-// Only what is below 2^63 is computed with: LibTorch takes it for signed.
-void check_unsigned(std::span<const TorchValue> inputs) {
-  for (const TorchValue& value : inputs) {
-    if (value.dtype == DType::uint64 && value.tensor.defined() && at::any(at::lt(value.tensor, 0)).item<bool>())
-      throw Unsupported("LibTorch has no uint64, and an element is above 2^63 - 1");
-  }
-}
-
-// A node that the reference computes has results without derivatives. That must not pass for a derivative of zero.
-void check_derivatives(std::span<const TorchValue> inputs, std::span<const TorchValue> outputs) {
-  const auto derives = [](const TorchValue& value) { return value.tensor.defined() && value.tensor.requires_grad(); };
-  const auto is_real = [](const TorchValue& value) {
-    return value.tensor.defined() && at::isFloatingType(value.tensor.scalar_type());
-  };
-  if (std::ranges::any_of(inputs, derives) && std::ranges::any_of(outputs, is_real))
-    throw Unsupported("LibTorch has no derivative of this op");
+// Strings LibTorch does not have, and unsigned 64-bit numbers it would take for signed: what computes with them is
+// left to the reference. Neither is ever derived.
+bool is_beyond_torch(const Node& node, const TorchLowering& lowering, std::span<const TorchValue> inputs) {
+  if (!bodies_of(node.attrs).empty()) return false;
+  return std::ranges::any_of(inputs, [&](const TorchValue& value) {
+    return value.texts != nullptr || (value.dtype == DType::uint64 && !lowering.any_format);
+  });
 }
 
 // LibTorch's own words, without its stack.
@@ -167,12 +158,9 @@ void TorchProgram::run_node(const Node& node, TorchRun& run) const {
     };
     TorchCall call(*graph_, node, inputs, step.dtypes, run.rng, run_body);
     with_torch_errors([&] {
-      if (!lowering.any_format) check_unsigned(inputs);
-      const bool texts = std::ranges::any_of(inputs, [](const TorchValue& value) { return value.texts != nullptr; });
-      if (texts && bodies_of(node.attrs).empty()) lower_by_reference(call);
+      if (is_beyond_torch(node, lowering, inputs)) lower_by_reference(call);
       else lowering.lower(call);
     });
-    if (lowering.how == TorchLowering::How::host) check_derivatives(inputs, call.outs());
     if (run.watch) run.watch(node, inputs, call.outs());
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i].valid()) run.values[node.outputs[i].at()] = std::move(call.outs()[i]);

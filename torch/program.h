@@ -38,7 +38,7 @@ class TorchRun {
   // Makes a value that was set a leaf of the derivatives. Throws Error when it is not a float.
   void require_gradient(ValueId id);
 
-  Rng rng;  // draws the same numbers as the reference does with that seed
+  Rng rng;                         // draws the same numbers as the reference does with that seed
   std::vector<TorchValue> values;  // by ValueId; constants are here only when they were set
   // Called for every node that ran, in order, when set.
   std::function<void(const Node&, std::span<const TorchValue> inputs, std::span<const TorchValue> outputs)> watch = {};

@@ -58,9 +58,8 @@ State gru_step(const Layer& layer, const at::Tensor& x, const State& state) {
   const at::Tensor r = layer.functions[0](layer.gate(gates, 1));
   const auto rows = [&](const at::Tensor& weights) { return weights.narrow(0, 2 * layer.hidden, layer.hidden).t(); };
   const at::Tensor bias = layer.gate(layer.r_bias, 2);
-  const at::Tensor from_state =
-      layer.linear_first ? at::mul(r, at::add(at::matmul(state.h, rows(layer.r)), bias))
-                         : at::add(at::matmul(at::mul(r, state.h), rows(layer.r)), bias);
+  const at::Tensor from_state = layer.linear_first ? at::mul(r, at::add(at::matmul(state.h, rows(layer.r)), bias))
+                                                   : at::add(at::matmul(at::mul(r, state.h), rows(layer.r)), bias);
   const at::Tensor from_input = at::add(at::matmul(x, rows(layer.w)), layer.gate(layer.w_bias, 2));
   const at::Tensor candidate = layer.functions[1](at::add(from_input, from_state));
   return {at::add(at::mul(at::rsub(z, 1), candidate), at::mul(z, state.h)), {}};
@@ -132,12 +131,37 @@ Track run_layer(const Layer& layer, Step step, at::Tensor x, State state, const 
   return {reverse ? turned(y, lengths) : y, state};
 }
 
+void require_shape(const TorchCall& call, std::size_t i, const Dims& wanted) {
+  if (!call.has(i) || call.in(i).sizes() == at::IntArrayRef(wanted)) return;
+  throw Error("input " + std::to_string(i) + " has shape " + to_string(call.in(i).sizes().vec()) + ", expected " +
+              to_string(wanted));
+}
+
+void check_shapes(const TorchCall& call, const Cell& cell, const at::Tensor& x, std::int64_t directions) {
+  const std::int64_t batch = x.size(1), hidden = call.in(2).size(2), rows = cell.gates * hidden;
+  const bool batch_first = call.integer("layout") != 0;
+  const Dims state = batch_first ? Dims{batch, directions, hidden} : Dims{directions, batch, hidden};
+  if (call.integer("hidden_size", hidden) != hidden) throw Error("attribute 'hidden_size' is not that of input R");
+  require_shape(call, 1, {directions, rows, x.size(2)});
+  require_shape(call, 2, {directions, rows, hidden});
+  require_shape(call, 3, {directions, 2 * rows});
+  require_shape(call, 4, {batch});
+  require_shape(call, 5, state);
+  require_shape(call, 6, state);
+  require_shape(call, 7, {directions, 3 * hidden});
+  if (!call.has(4)) return;
+  for (const std::int64_t length : call.ints(4)) {
+    if (length < 0 || length > x.size(0)) throw Error("sequence_lens has " + std::to_string(length));
+  }
+}
+
 void lower_cell(TorchCall& call, const Cell& cell) {
   const bool batch_first = call.integer("layout") != 0;
   const at::Tensor x = batch_first ? call.in(0).transpose(0, 1) : call.in(0);
   if (x.dim() != 3) throw Error("input X has rank " + std::to_string(x.dim()) + ", expected 3");
   const std::string direction = call.text("direction");
   const std::int64_t directions = direction == "bidirectional" ? 2 : 1;
+  check_shapes(call, cell, x, directions);
   const std::int64_t batch = x.size(1), hidden = call.in(2).size(2);
   const at::Tensor lengths =
       call.has(4) ? call.in(4).to(at::kLong) : at::full({batch}, x.size(0), at::TensorOptions(at::kLong));

@@ -2,6 +2,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "base/error.h"
 #include "torch/coverage.h"
 #include "torch/lowering.h"
 
@@ -11,9 +12,14 @@ namespace {
 
 constexpr auto kHost = TorchLowering::How::host;
 
+// Nothing of the operand but its shape counts, so there is no derivative to lose.
+void lower_from_shape(TorchCall& call) { call.put(0, to_value(call.reference().front())); }
+
 constexpr TorchLowering by_reference(std::string_view name, std::string_view domain = "") {
   return {name, domain, lower_by_reference, true, kHost};
 }
+
+constexpr TorchLowering from_shape(std::string_view name) { return {name, "", lower_from_shape, true, kHost}; }
 
 // Constants, random numbers (drawn as the reference draws them), strings, positions, labels: results that are not
 // derived, or whose derivatives nobody has asked for yet.
@@ -23,15 +29,15 @@ constexpr TorchLowering kByReference[] = {
     by_reference("GivenTensorFill"),
     by_reference("Range"),
     by_reference("Range", "com.microsoft"),
-    by_reference("EyeLike"),
+    from_shape("EyeLike"),
     by_reference("NonZero"),
     by_reference("Unique"),
     by_reference("Unique", "com.microsoft"),
     by_reference("BitCast"),
     by_reference("RandomNormal"),
-    by_reference("RandomNormalLike"),
+    from_shape("RandomNormalLike"),
     by_reference("RandomUniform"),
-    by_reference("RandomUniformLike"),
+    from_shape("RandomUniformLike"),
     by_reference("Bernoulli"),
     by_reference("Multinomial"),
     by_reference("NonMaxSuppression"),
@@ -67,13 +73,41 @@ constexpr TorchLowering kByReference[] = {
     by_reference("TreeEnsembleClassifier", "ai.onnx.ml"),
     by_reference("TreeEnsembleRegressor", "ai.onnx.ml"),
     by_reference("TreeEnsemble", "ai.onnx.ml"),
+    by_reference("Imputer", "ai.onnx.ml"),
+    by_reference("Binarizer", "ai.onnx.ml"),
+    by_reference("FeatureVectorizer", "ai.onnx.ml"),
+    by_reference("Normalizer", "ai.onnx.ml"),
+    by_reference("LinearClassifier", "ai.onnx.ml"),
+    by_reference("LinearRegressor", "ai.onnx.ml"),
+    by_reference("SVMClassifier", "ai.onnx.ml"),
+    by_reference("SVMRegressor", "ai.onnx.ml"),
+    by_reference("Scaler", "ai.onnx.ml"),
+    by_reference("DeformConv"),
+    by_reference("Col2Im"),
+    by_reference("MaxRoiPool"),
+    by_reference("RoiAlign"),
+    by_reference("LinearAttention"),
+    by_reference("EmbedLayerNormalization", "com.microsoft"),
+    by_reference("MatMulNBits", "com.microsoft"),
+    by_reference("GatherBlockQuantized", "com.microsoft"),
+    by_reference("Attention", "com.microsoft"),
+    by_reference("MultiHeadAttention", "com.microsoft"),
+    by_reference("GroupQueryAttention", "com.microsoft"),
+    by_reference("DynamicQuantizeLSTM", "com.microsoft"),
+    by_reference("RotaryEmbedding", "com.microsoft"),
+    by_reference("InPlaceAccumulatorV2", "com.microsoft"),
+    by_reference("DFT"),
+    by_reference("STFT"),
 };
 
-std::string key(std::string_view domain, std::string_view name) { return std::string(domain) + ":" + std::string(name); }
+std::string key(std::string_view domain, std::string_view name) {
+  return std::string(domain) + ":" + std::string(name);
+}
 
 constexpr std::span<const TorchLowering> (*kFamilies[])() = {
-    torch_elementwise, torch_activations, torch_reductions, torch_linear,    torch_windows, torch_norms,
-    torch_movements,   torch_losses,      torch_attention,  torch_recurrent, torch_flow,    torch_by_reference};
+    torch_elementwise, torch_activations, torch_reductions,  torch_linear, torch_windows,
+    torch_norms,       torch_samples,     torch_movements,   torch_losses, torch_attention,
+    torch_recurrent,   torch_flow,        torch_by_reference};
 
 struct Table {
   std::unordered_map<std::string, const TorchLowering*> by_key;
@@ -109,9 +143,19 @@ const TorchLowering* find_lowering(const OpDef& op) {
   return found == kTable.by_key.end() ? nullptr : found->second;
 }
 
+// Results without derivatives must not pass for results whose derivative is zero.
 void lower_by_reference(TorchCall& call) {
+  bool derived = false;
+  for (std::size_t i = 0; i < call.input_count(); ++i) {
+    derived = derived || (call.value(i).tensor.defined() && call.in(i).requires_grad());
+  }
   const std::vector<Datum> results = call.reference();
-  for (std::size_t i = 0; i < results.size(); ++i) call.put(i, to_value(results[i]));
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    TorchValue value = to_value(results[i]);
+    const bool real = value.tensor.defined() && at::isFloatingType(value.tensor.scalar_type());
+    if (derived && real) throw Unsupported("LibTorch has no derivative of this op");
+    call.put(i, std::move(value));
+  }
 }
 
 }  // namespace finity

@@ -142,7 +142,8 @@ Datum to_datum(const TorchValue& value) {
 at::Tensor settled(const at::Tensor& tensor, DType dtype) {
   const at::ScalarType type = carrier(dtype);
   if (is_float(dtype) && info(dtype).bits < 16) {
-    if (tensor.requires_grad()) throw Unsupported("rounding to " + std::string(name(dtype)) + " has no derivative here");
+    if (tensor.requires_grad())
+      throw Unsupported("rounding to " + std::string(name(dtype)) + " has no derivative here");
     return to_torch(to_host(tensor, dtype));
   }
   at::Tensor result = tensor;

@@ -1,13 +1,12 @@
 // Convolutions and pools. Where the taps of a window fall is computed by ops/window.h, as for the reference; LibTorch
 // gets the operand with its margins and no padding of its own.
-#include "ops/window.h"
-
 #include <algorithm>
 #include <limits>
 #include <string>
 
 #include "base/error.h"
 #include "ops/pooling.h"
+#include "ops/window.h"
 #include "torch/lowering.h"
 
 namespace finity {
@@ -58,7 +57,8 @@ Axes placed(const TorchCall& call, const at::Tensor& x, const at::Tensor* w) {
   return place(read_window(call, sizes.size() - 2, weights), std::span(sizes).subspan(2));
 }
 
-at::Tensor convolved(const TorchCall& call, const at::Tensor& x, const at::Tensor& w, const c10::optional<at::Tensor>& b) {
+at::Tensor convolved(const TorchCall& call, const at::Tensor& x, const at::Tensor& w,
+                     const c10::optional<at::Tensor>& b) {
   if (x.dim() != w.dim()) throw Error("inputs X and W differ in rank");
   const Axes axes = placed(call, x, &w);
   const Numbers zeros(axes.size(), 0);
@@ -102,7 +102,9 @@ void lower_causal_conv(TorchCall& call) {
   const at::Tensor& x = call.in(0);
   const at::Tensor& w = call.in(1);
   const std::int64_t past = w.size(2) - 1;
-  const at::Tensor before = call.has(3) ? call.in(3) : at::zeros({x.size(0), x.size(1), past}, x.options());
+  const Dims state{x.size(0), x.size(1), past};
+  if (call.has(3) && call.in(3).sizes() != at::IntArrayRef(state)) throw Error("past_state does not fit the operands");
+  const at::Tensor before = call.has(3) ? call.in(3) : at::zeros(state, x.options());
   const at::Tensor joined = at::cat({before, x}, 2);
   at::Tensor y = at::convolution(joined, w, bias_of(call, 2), {1}, {0}, {1}, false, {0}, x.size(1));
   if (call.text("activation") != "none") y = swish(settled(y, call.out_dtype(0)).to(y.scalar_type()), 1.0);

@@ -19,13 +19,13 @@ inline constexpr std::uint32_t kProtocolVersion = 2;
 inline constexpr std::uint64_t kMaxMessage = std::uint64_t{1} << 33;
 
 enum class Message : std::uint8_t {
-  hello = 1,    // worker: I am here
-  load = 2,     // finity: take this model; it replaces the one before
-  run = 3,      // finity: run it
-  stage = 4,    // worker: now I am doing this, in case I do not come back
-  loaded = 5,   // worker: the model was accepted
-  results = 6,  // worker: the outputs
-  failure = 7,  // worker: it cannot be done, and why
+  hello = 1,      // worker: I am here
+  load = 2,       // finity: take this model; it replaces the one before
+  run = 3,        // finity: run it
+  stage = 4,      // worker: now I am doing this, in case I do not come back
+  loaded = 5,     // worker: the model was accepted
+  results = 6,    // worker: the outputs
+  failure = 7,    // worker: it cannot be done, and why
   gradient = 8,   // finity: run it and derive an output
   gradients = 9,  // worker: the output and its derivatives
 };

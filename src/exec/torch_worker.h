@@ -16,6 +16,7 @@ std::optional<WorkerOptions> torch_worker();
 
 // One sentence for people when it was not built.
 inline constexpr std::string_view kNoTorchWorker =
-    "the engine on LibTorch is not there (install libtorch-dev and build again): the reference is used, which is slower";
+    "the engine on LibTorch is not there (install libtorch-dev and build again): the reference is used, which is "
+    "slower";
 
 }  // namespace finity

@@ -276,11 +276,8 @@ ResampleOptions options_of(const Call& call) {
 }
 
 void eval_resize(EvalCall& call) {
-  const Request request = requested(call);
-  const ResampleOptions options = options_of(call);
-  std::vector<AxisPlan> plans = plan_axes(call.in(0), request);
-  if (options.coordinates == "tf_crop_and_resize") read_roi(call, request.axes, plans);
-  call.out(0, resize(call.in(0), plans, options, call.real("extrapolation_value")));
+  const ResizePlan plan = plan_resize(call);
+  call.out(0, resize(call.in(0), plan.axes, plan.options, plan.extrapolation));
 }
 
 // ---- Upsample --------------------------------------------------------------
@@ -309,13 +306,8 @@ void infer_upsample(InferCall& call) {
 }
 
 void eval_upsample(EvalCall& call) {
-  auto scales = upsample_scales(call);
-  if (!scales) scales = elements<float>(call.in(1));
-  ResampleOptions options;
-  options.mode = call.text("mode") == "bilinear" ? "linear" : call.text("mode");
-  options.coordinates = "asymmetric";
-  const Request request = upsample_request(call, call.in(0).rank(), *scales);
-  call.out(0, resize(call.in(0), plan_axes(call.in(0), request), options, 0.0));
+  const ResizePlan plan = plan_upsample(call);
+  call.out(0, resize(call.in(0), plan.axes, plan.options, plan.extrapolation));
 }
 
 // ---- ranges ----------------------------------------------------------------
@@ -480,6 +472,23 @@ const OpDef kOps[] = {
 };
 
 }  // namespace
+
+ResizePlan plan_resize(const EvalCall& call) {
+  const Request request = requested(call);
+  ResizePlan plan{plan_axes(call.in(0), request), options_of(call), call.real("extrapolation_value")};
+  if (plan.options.coordinates == "tf_crop_and_resize") read_roi(call, request.axes, plan.axes);
+  return plan;
+}
+
+ResizePlan plan_upsample(const EvalCall& call) {
+  auto scales = upsample_scales(call);
+  if (!scales) scales = elements<float>(call.in(1));
+  ResizePlan plan;
+  plan.axes = plan_axes(call.in(0), upsample_request(call, call.in(0).rank(), *scales));
+  plan.options.mode = call.text("mode") == "bilinear" ? "linear" : call.text("mode");
+  plan.options.coordinates = "asymmetric";
+  return plan;
+}
 
 std::span<const OpDef> resize_ops() { return kOps; }
 

@@ -60,10 +60,12 @@ std::string tensor_difference(const Granted& granted, const Tensor& actual, cons
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) continue;
     const double scale = std::max({std::abs(b[i]), least, common});
-    if (std::isfinite(a[i]) && std::isfinite(b[i]) && std::abs(a[i] - b[i]) <= granted.roundings * unit * scale) continue;
+    if (std::isfinite(a[i]) && std::isfinite(b[i]) && std::abs(a[i] - b[i]) <= granted.roundings * unit * scale)
+      continue;
     std::ostringstream text;
     text.precision(17);
-    text << "element " << i << " is " << a[i] << ", expected " << b[i] << ", granted " << granted.roundings << " roundings";
+    text << "element " << i << " is " << a[i] << ", expected " << b[i] << ", granted " << granted.roundings
+         << " roundings";
     return text.str();
   }
   return {};
