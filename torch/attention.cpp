@@ -4,22 +4,34 @@
 #include <string>
 
 #include "base/error.h"
+#include "torch/heads.h"
 #include "torch/lowering.h"
 
 namespace finity {
 
-namespace {
-
-constexpr double kInf = std::numeric_limits<double>::infinity();
-
-// [batch, heads, length, size]; a tensor of rank 3 has its heads packed in the last axis.
 at::Tensor heads_of(const at::Tensor& x, std::int64_t heads) {
   if (x.dim() == 4) return x;
   if (x.dim() != 3 || heads <= 0 || x.size(2) % heads != 0) throw Error("an operand does not split into heads");
   return x.reshape({x.size(0), x.size(1), heads, x.size(2) / heads}).transpose(1, 2);
 }
 
-at::Tensor packed(const at::Tensor& x) { return x.transpose(1, 2).reshape({x.size(0), x.size(2), -1}); }
+at::Tensor packed_heads(const at::Tensor& x) { return x.transpose(1, 2).reshape({x.size(0), x.size(2), -1}); }
+
+at::Tensor rotated(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, bool interleaved) {
+  const std::int64_t pairs = cos.size(-1), size = x.size(-1);
+  const at::Tensor turning = x.narrow(-1, 0, 2 * pairs);
+  const at::Tensor first = interleaved ? at::slice(turning, -1, 0, 2 * pairs, 2) : turning.narrow(-1, 0, pairs);
+  const at::Tensor second = interleaved ? at::slice(turning, -1, 1, 2 * pairs, 2) : turning.narrow(-1, pairs, pairs);
+  const at::Tensor real = at::sub(at::mul(cos, first), at::mul(sin, second));
+  const at::Tensor imaginary = at::add(at::mul(sin, first), at::mul(cos, second));
+  const at::Tensor turned =
+      interleaved ? at::stack({real, imaginary}, -1).reshape(turning.sizes()) : at::cat({real, imaginary}, -1);
+  return at::cat({turned, x.narrow(-1, 2 * pairs, size - 2 * pairs)}, -1);
+}
+
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
 
 // Key and value heads that several query heads share, one for each.
 at::Tensor shared(const at::Tensor& x, std::int64_t heads) {
@@ -112,23 +124,10 @@ void lower_attention(TorchCall& call) {
   const at::Tensor seen = at::where(blind, zero, weights);
   if (mode == 3) call.out(3, seen);
   const at::Tensor y = at::matmul(seen, shared(value, heads).to(seen.scalar_type()));
-  call.out(0, packs ? packed(y) : y);
+  call.out(0, packs ? packed_heads(y) : y);
 }
 
 // ---- rotary positions -----------------------------------------------------------
-
-// Rotates the first 2 * pairs features of [batch, heads, length, size]; cos and sin are [batch or 1, 1, length, pairs].
-at::Tensor rotated(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, bool interleaved) {
-  const std::int64_t pairs = cos.size(-1), size = x.size(-1);
-  const at::Tensor turning = x.narrow(-1, 0, 2 * pairs);
-  const at::Tensor first = interleaved ? at::slice(turning, -1, 0, 2 * pairs, 2) : turning.narrow(-1, 0, pairs);
-  const at::Tensor second = interleaved ? at::slice(turning, -1, 1, 2 * pairs, 2) : turning.narrow(-1, pairs, pairs);
-  const at::Tensor real = at::sub(at::mul(cos, first), at::mul(sin, second));
-  const at::Tensor imaginary = at::add(at::mul(sin, first), at::mul(cos, second));
-  const at::Tensor turned =
-      interleaved ? at::stack({real, imaginary}, -1).reshape(turning.sizes()) : at::cat({real, imaginary}, -1);
-  return at::cat({turned, x.narrow(-1, 2 * pairs, size - 2 * pairs)}, -1);
-}
 
 void lower_rotary(TorchCall& call) {
   const bool packs = call.in(0).dim() == 3;
@@ -142,7 +141,7 @@ void lower_rotary(TorchCall& call) {
   const std::int64_t width = call.integer("rotary_embedding_dim");
   if (2 * call.in(1).size(-1) != (width == 0 ? x.size(3) : width)) throw Error("cos_cache has the wrong width");
   const at::Tensor y = rotated(x, table(1), table(2), call.integer("interleaved") != 0);
-  call.out(0, packs ? packed(y) : y);
+  call.out(0, packs ? packed_heads(y) : y);
 }
 
 constexpr TorchLowering kEntries[] = {

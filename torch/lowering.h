@@ -38,6 +38,7 @@ std::span<const TorchLowering> torch_movements();
 std::span<const TorchLowering> torch_samples();
 std::span<const TorchLowering> torch_losses();
 std::span<const TorchLowering> torch_attention();
+std::span<const TorchLowering> torch_microsoft();
 std::span<const TorchLowering> torch_recurrent();
 std::span<const TorchLowering> torch_flow();
 std::span<const TorchLowering> torch_by_reference();

@@ -1,4 +1,4 @@
-// Interpolation: Resize along one axis at a time, and sampling at the positions of a grid.
+// Signals: Resize along one axis at a time, sampling at the positions of a grid, Fourier transforms.
 #include <algorithm>
 #include <string>
 
@@ -21,15 +21,20 @@ at::Tensor resampled(const at::Tensor& x, std::int64_t axis, const AxisTaps& tap
   for (std::size_t k = 0; k < most; ++k) {
     std::vector<std::int64_t> sources;
     std::vector<double> weights;
+    std::vector<std::int64_t> given;
     for (const auto& list : taps) {
+      given.push_back(k < list.size() ? 1 : 0);
       sources.push_back(list.empty() ? 0 : list[k < list.size() ? k : 0].source);
       weights.push_back(k < list.size() ? list[k].weight : 0.0);
     }
     const at::Tensor factors = at::tensor(weights, at::kDouble).to(x.scalar_type()).reshape(along);
     at::Tensor term = x.index_select(axis, at::tensor(sources, at::kLong));
-    const auto is = [&](double number) { return std::ranges::count(weights, number); };
-    if (is(1.0) != static_cast<std::ptrdiff_t>(weights.size())) term = at::mul(term, factors);
-    if (is(0.0) > 0) term = at::where(at::eq(factors, 0), at::zeros_like(term), term);
+    const bool plain = std::ranges::all_of(weights, [](double weight) { return weight == 1.0; });
+    if (!plain) term = at::mul(term, factors);
+    if (std::ranges::find(given, 0) != given.end()) {
+      const at::Tensor mask = at::tensor(given, at::kLong).to(at::kBool).reshape(along);
+      term = at::where(mask, term, at::zeros_like(term));
+    }
     result = result.defined() ? at::add(result, term) : term;
   }
   if (!result.defined()) throw Unsupported("no position lies inside");
@@ -84,9 +89,55 @@ void lower_affine_grid(TorchCall& call) {
   call.out(0, at::affine_grid_generator(call.in(0), call.ints(1), call.integer("align_corners") != 0));
 }
 
+// ---- Fourier transforms -------------------------------------------------------------------
+
+// [..., 1 or 2] as complex numbers without the last axis; in float64, as the reference computes.
+at::Tensor as_complex(const at::Tensor& x) {
+  if (x.dim() < 2 || (x.size(-1) != 1 && x.size(-1) != 2)) throw Error("the last axis is not that of parts");
+  const at::Tensor real = x.select(-1, 0).to(at::kDouble);
+  return at::complex(real, x.size(-1) == 2 ? x.select(-1, 1).to(at::kDouble) : at::zeros_like(real));
+}
+
+void lower_dft(TorchCall& call) {
+  const at::Tensor& x = call.in(0);
+  const bool inverse = call.integer("inverse") != 0, half = call.integer("onesided") != 0;
+  if (half && inverse) return lower_by_reference(call);
+  if (half && x.size(-1) == 2) throw Error("onesided needs a real input");
+  const std::int64_t own = call.version() < 20 ? call.integer("axis", 1)
+                           : call.has(2)       ? call.in(2).item<std::int64_t>()
+                                               : -2;
+  const std::int64_t axis = axis_of(own, x.dim());
+  if (axis == x.dim() - 1) throw Error("the axis is the one of real and imaginary parts");
+  const std::int64_t points = call.has(1) ? call.in(1).item<std::int64_t>() : x.size(axis);
+  const at::Tensor signal = as_complex(x);
+  at::Tensor result = inverse ? at::fft_ifft(signal, points, axis) : at::fft_fft(signal, points, axis);
+  if (half) result = result.narrow(axis, 0, points / 2 + 1);
+  call.out(0, at::view_as_real(result.contiguous()));
+}
+
+void lower_stft(TorchCall& call) {
+  const at::Tensor& x = call.in(0);
+  if (x.dim() != 2 && x.dim() != 3) throw Error("signal has rank " + std::to_string(x.dim()));
+  const bool half = call.integer("onesided") != 0;
+  const at::Tensor signal = as_complex(x.dim() == 2 ? x.unsqueeze(-1) : x);
+  if (half && x.dim() == 3 && x.size(2) == 2) throw Error("onesided needs a real input");
+  const std::int64_t length = call.has(3)   ? call.in(3).item<std::int64_t>()
+                              : call.has(2) ? call.in(2).numel()
+                                            : x.size(1);
+  at::Tensor frames = signal.unfold(1, length, call.in(1).item<std::int64_t>());
+  if (call.has(2)) frames = at::mul(frames, call.in(2));
+  at::Tensor result = at::fft_fft(frames, length, -1);
+  if (half) result = result.narrow(-1, 0, length / 2 + 1);
+  call.out(0, at::view_as_real(result.contiguous()));
+}
+
 constexpr TorchLowering kEntries[] = {
-    {"Resize", "", lower_resize<plan_resize>}, {"Upsample", "", lower_resize<plan_upsample>},
-    {"GridSample", "", lower_grid_sample},     {"GridSample", "com.microsoft", lower_grid_sample},
+    {"DFT", "", lower_dft},
+    {"STFT", "", lower_stft},
+    {"Resize", "", lower_resize<plan_resize>},
+    {"Upsample", "", lower_resize<plan_upsample>},
+    {"GridSample", "", lower_grid_sample},
+    {"GridSample", "com.microsoft", lower_grid_sample},
     {"AffineGrid", "", lower_affine_grid},
 };
 

@@ -87,17 +87,11 @@ constexpr TorchLowering kByReference[] = {
     by_reference("MaxRoiPool"),
     by_reference("RoiAlign"),
     by_reference("LinearAttention"),
-    by_reference("EmbedLayerNormalization", "com.microsoft"),
     by_reference("MatMulNBits", "com.microsoft"),
     by_reference("GatherBlockQuantized", "com.microsoft"),
-    by_reference("Attention", "com.microsoft"),
-    by_reference("MultiHeadAttention", "com.microsoft"),
     by_reference("GroupQueryAttention", "com.microsoft"),
     by_reference("DynamicQuantizeLSTM", "com.microsoft"),
-    by_reference("RotaryEmbedding", "com.microsoft"),
     by_reference("InPlaceAccumulatorV2", "com.microsoft"),
-    by_reference("DFT"),
-    by_reference("STFT"),
 };
 
 std::string key(std::string_view domain, std::string_view name) {
@@ -105,9 +99,9 @@ std::string key(std::string_view domain, std::string_view name) {
 }
 
 constexpr std::span<const TorchLowering> (*kFamilies[])() = {
-    torch_elementwise, torch_activations, torch_reductions,  torch_linear, torch_windows,
-    torch_norms,       torch_samples,     torch_movements,   torch_losses, torch_attention,
-    torch_recurrent,   torch_flow,        torch_by_reference};
+    torch_elementwise, torch_activations, torch_reductions, torch_linear,      torch_windows,
+    torch_norms,       torch_samples,     torch_movements,  torch_losses,      torch_attention,
+    torch_microsoft,   torch_recurrent,   torch_flow,       torch_by_reference};
 
 struct Table {
   std::unordered_map<std::string, const TorchLowering*> by_key;

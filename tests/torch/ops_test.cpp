@@ -127,13 +127,14 @@ std::string what_becomes(const OpCase& test, const NamedData& inputs) {
   return "agrees";
 }
 
-void judge_case(const OpCase& test, const NamedData& inputs, const std::string& where, Tally& tally) {
+void judge_case(const OpCase& test, const NamedData& inputs, const std::string& file, Tally& tally) {
+  const std::string key = file + "/" + test.name, where = key + " at line " + std::to_string(test.line);
   const std::string what = what_becomes(test, inputs);
   if (what == "agrees") ++tally.agreed;
   if (what == "refused") ++tally.refused;
   if (what == "not lowered") ++tally.unsupported;
   const bool usual = what == "agrees" || what == "refused" || what == "not lowered";
-  const auto known = known_exceptions().find(test.name);
+  const auto known = known_exceptions().find(key);
   const std::string expected = known == known_exceptions().end() ? "" : known->second;
   EXPECT_EQ(usual ? "" : what.substr(0, what.find(':')), expected) << where << ": " << what;
 }
@@ -147,7 +148,7 @@ TEST(TorchOps, CasesGiveWhatTheReferenceGives) {
       for (std::size_t i = 0; i < test.inputs.size(); ++i) {
         inputs.emplace_back(test.graph.value(test.graph.main().inputs[i]).name, test.inputs[i]);
       }
-      judge_case(test, inputs, file + ":" + std::to_string(test.line) + " " + test.name, tally);
+      judge_case(test, inputs, entry.path().stem().string(), tally);
     }
   }
   RecordProperty("agreed", tally.agreed);
