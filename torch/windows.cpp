@@ -48,6 +48,16 @@ at::Tensor with_margins(const at::Tensor& x, const Axes& axes, double fill) {
   return at::constant_pad_nd(x, margins, fill);
 }
 
+// Windows far larger than the operand: LibTorch would be handed gigabytes of margins.
+bool mostly_margins(const at::Tensor& x, const Axes& axes) {
+  double all = 1, own = 1;
+  for (const PlacedAxis& axis : axes) {
+    all *= static_cast<double>((axis.output - 1) * axis.stride + axis.extent());
+    own *= static_cast<double>(axis.input);
+  }
+  return all > 1e6 && all > 64 * own && x.numel() > 0;
+}
+
 Axes placed(const TorchCall& call, const at::Tensor& x, const at::Tensor* w) {
   const Dims sizes = x.sizes().vec();
   require_spatial(sizes.size() < 2 ? 0 : sizes.size() - 2);
@@ -168,6 +178,7 @@ at::Tensor max_pool(const at::Tensor& x, const Axes& axes) {
 void lower_max_pool(TorchCall& call) {
   const at::Tensor x = is_integral(call.in(0)) ? call.in(0).to(at::kFloat) : call.in(0);
   const Axes axes = placed(call, x, nullptr);
+  if (mostly_margins(x, axes)) return lower_by_reference(call);
   at::Tensor y = max_pool(x, axes);
   if (is_integral(call.in(0))) y = at::clamp_min(y, static_cast<double>(int_min(call.dtype(0))));
   call.out(0, y);
@@ -208,6 +219,7 @@ at::Tensor window_counts(const Axes& axes, bool include_pad, const at::Tensor& l
 void lower_average_pool(TorchCall& call) {
   const at::Tensor& x = call.in(0);
   const Axes axes = placed(call, x, nullptr);
+  if (mostly_margins(x, axes)) return lower_by_reference(call);
   const at::Tensor counts = window_counts(axes, call.integer("count_include_pad") != 0, x);
   const at::Tensor means = at::div(window_sums(x, axes), counts);
   call.out(0, at::where(at::eq(counts, 0), at::zeros_like(means), means));
@@ -224,7 +236,9 @@ double exponent_of(const Call& call) {
 void lower_lp_pool(TorchCall& call) {
   const at::Tensor& x = call.in(0);
   const double p = exponent_of(call);
-  const at::Tensor sums = window_sums(at::pow(at::abs(x), p), placed(call, x, nullptr));
+  const Axes axes = placed(call, x, nullptr);
+  if (mostly_margins(x, axes)) return lower_by_reference(call);
+  const at::Tensor sums = window_sums(at::pow(at::abs(x), p), axes);
   call.out(0, at::pow(sums, 1 / p));
 }
 
