@@ -32,6 +32,16 @@ std::vector<std::int64_t> TorchCall::ints(std::size_t i) const {
   return {first, first + list.numel()};
 }
 
+double TorchCall::number(std::size_t i) const {
+  require_plain(i);
+  return in(i).item<double>();
+}
+
+void TorchCall::require_plain(std::size_t i) const {
+  if (value(i).tensor.defined() && value(i).tensor.requires_grad())
+    throw Unsupported("LibTorch has no derivative of this op by input " + std::to_string(i));
+}
+
 void TorchCall::out(std::size_t i, const at::Tensor& tensor) {
   if (!has_output(i)) return;
   const DType dtype = out_dtype(i) == DType::undefined ? dtype_of(tensor.scalar_type()) : out_dtype(i);

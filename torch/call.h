@@ -30,6 +30,10 @@ class TorchCall : public Call {
   DType dtype(std::size_t i) const { return value(i).dtype; }
   // Elements of an operand that says how, not what: axes, sizes.
   std::vector<std::int64_t> ints(std::size_t i) const;
+  // One number that a lowering reads as such, so that nothing can be derived by it: throws Unsupported when that is
+  // asked for, because the derivative is not zero.
+  double number(std::size_t i) const;
+  void require_plain(std::size_t i) const;
   Tensor host(std::size_t i) const { return to_host(in(i), dtype(i)); }
 
   // Rounds or wraps the result into the output's dtype; ignored when the node does not ask for it.

@@ -48,6 +48,7 @@ class TorchEngine final : public Engine {
     std::vector<ValueId> ids;
     for (const std::string& name : request.names) {
       const ValueId id = program.find(name);
+      if (program.graph().value(id).producer.valid()) throw Error("'" + name + "' is computed by the model");
       if (!run.values[id.at()].present()) run.set(id, value_of(run, id));
       run.require_gradient(id);
       ids.push_back(id);

@@ -76,10 +76,8 @@ void lower_step(TorchCall& call, std::size_t states, const Rule& rule) {
   }
 }
 
-double number(const TorchCall& call, std::size_t i) { return call.in(i).item<double>(); }
-
 void lower_adagrad(TorchCall& call) {
-  const double rate = number(call, 0) / (1.0 + number(call, 1) * call.real("decay_factor"));
+  const double rate = call.number(0) / (1.0 + call.number(1) * call.real("decay_factor"));
   lower_step(call, 1, [&](at::Tensor& x, const at::Tensor& gradient, std::vector<at::Tensor>& states) {
     states[0] = at::add(states[0], at::mul(gradient, gradient));
     const at::Tensor root = at::add(at::sqrt(states[0]), call.real("epsilon"));
@@ -88,8 +86,8 @@ void lower_adagrad(TorchCall& call) {
 }
 
 void lower_adam(TorchCall& call) {
-  const double alpha = call.real("alpha"), beta = call.real("beta"), updates = number(call, 1);
-  double rate = number(call, 0);
+  const double alpha = call.real("alpha"), beta = call.real("beta"), updates = call.number(1);
+  double rate = call.number(0);
   if (updates > 0) rate *= std::sqrt(1.0 - std::pow(beta, updates)) / (1.0 - std::pow(alpha, updates));
   lower_step(call, 2, [&](at::Tensor& x, const at::Tensor& gradient, std::vector<at::Tensor>& states) {
     states[0] = at::add(at::mul(states[0], alpha), at::mul(gradient, 1.0 - alpha));
@@ -100,8 +98,8 @@ void lower_adam(TorchCall& call) {
 }
 
 void lower_momentum(TorchCall& call) {
-  const double alpha = call.real("alpha"), rate = number(call, 0);
-  const double beta = number(call, 1) > 0 ? call.real("beta") : 1.0;
+  const double alpha = call.real("alpha"), rate = call.number(0);
+  const double beta = call.number(1) > 0 ? call.real("beta") : 1.0;
   const bool nesterov = call.text("mode") == "nesterov";
   lower_step(call, 1, [&](at::Tensor& x, const at::Tensor& gradient, std::vector<at::Tensor>& states) {
     states[0] = at::add(at::mul(states[0], alpha), at::mul(gradient, beta));

@@ -252,6 +252,9 @@ std::span<const TorchLowering> torch_movements() { return kEntries; }
 void lower_movement(TorchCall& call, std::initializer_list<std::size_t> moved) {
   std::vector<Datum> operands;
   for (std::size_t i = 0; i < call.input_count(); ++i) operands.push_back(to_datum(call.value(i)));
+  for (std::size_t i = 0; i < call.input_count(); ++i) {
+    if (std::find(moved.begin(), moved.end(), i) == moved.end()) call.require_plain(i);
+  }
   const at::ScalarType type = call.in(*moved.begin()).scalar_type();
   std::vector<at::Tensor> elements{at::zeros({1}, type)};
   std::int64_t next = 1;

@@ -185,7 +185,7 @@ void lower_local_response_norm(TorchCall& call) {
 // The reference draws which elements stay, from ones of the same shape, so that both drop the same ones.
 void lower_dropout(TorchCall& call) {
   const bool trains = call.version() < 7 ? call.integer("is_test") == 0 : call.has(2) && call.in(2).item<bool>();
-  const double ratio = !trains ? 0 : call.has(1) ? call.in(1).item<double>() : call.real("ratio");
+  const double ratio = !trains ? 0 : call.has(1) ? call.number(1) : call.real("ratio");
   if (!(ratio >= 0 && ratio < 1)) throw Error("ratio is " + std::to_string(ratio) + ", expected 0 <= ratio < 1");
   const at::Tensor& x = call.in(0);
   at::Tensor mask = at::ones_like(x.detach(), at::kFloat);

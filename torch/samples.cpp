@@ -58,6 +58,7 @@ void lower_resize(TorchCall& call) {
   if (is_integral(x) || x.is_complex() || x.numel() == 0) return lower_by_reference(call);
   std::vector<Datum> operands;
   for (std::size_t i = 0; i < call.input_count(); ++i) operands.push_back(to_datum(call.value(i)));
+  for (std::size_t i = 1; i < call.input_count(); ++i) call.require_plain(i);
   const EvalCall eval(call.graph(), call.node(), operands, call.rng(), {});
   const ResizePlan plan = Plan(eval);
   std::vector<AxisTaps> taps;
@@ -82,6 +83,8 @@ void lower_grid_sample(TorchCall& call) {
   const int filter = mode == "nearest" ? 1 : cubic ? 2 : 0;
   const int beyond = padding == "border" ? 1 : padding == "reflection" ? 2 : 0;
   const at::Tensor grid = call.in(1).to(x.scalar_type());
+  // LibTorch reads where it must not when it derives by positions that are not numbers.
+  if (!at::isfinite(grid).all().item<bool>()) return lower_by_reference(call);
   call.out(0, at::grid_sampler(x, grid, filter, beyond, call.integer("align_corners") != 0));
 }
 

@@ -156,26 +156,6 @@ void judge_case(const OpCase& test, const NamedData& inputs, const std::string& 
   EXPECT_TRUE(allowed(dtype, key).contains(exception)) << dtype << ":" << key << " in testdata/ops: " << what;
 }
 
-std::string with_dtype(std::string text, const std::string& dtype) {
-  for (std::size_t at = 0; (at = text.find("float32", at)) != std::string::npos; at += dtype.size()) {
-    text.replace(at, std::string("float32").size(), dtype);
-  }
-  return text;
-}
-
-// One text per case, each with the lines that say which operator sets there are.
-std::vector<std::string> single_cases(const std::string& text) {
-  std::vector<std::string> result;
-  std::string opsets;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("case ")) result.push_back(opsets);
-    if (line.starts_with("opset ")) opsets += line + "\n";
-    else if (!result.empty()) result.back() += line + "\n";
-  }
-  return result;
-}
-
 // All cases as they are, and with another dtype in place of float32: what they expect then means nothing, but the
 // reference says what it should be.
 Tally judge_all(const std::string& dtype) {

@@ -73,6 +73,25 @@ std::string tensor_difference(const Granted& granted, const Tensor& actual, cons
 
 }  // namespace
 
+std::string with_dtype(std::string text, const std::string& dtype) {
+  for (std::size_t at = 0; (at = text.find("float32", at)) != std::string::npos; at += dtype.size()) {
+    text.replace(at, std::string("float32").size(), dtype);
+  }
+  return text;
+}
+
+std::vector<std::string> single_cases(const std::string& text) {
+  std::vector<std::string> result;
+  std::string opsets;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("case ")) result.push_back(opsets);
+    if (line.starts_with("opset ")) opsets += line + "\n";
+    else if (!result.empty()) result.back() += line + "\n";
+  }
+  return result;
+}
+
 Worker& torch_process() {
   static const auto kOptions = torch_worker();
   if (!kOptions) throw Error(std::string(kNoTorchWorker));

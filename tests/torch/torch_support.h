@@ -21,4 +21,9 @@ Answer run_in_torch(const Graph& graph, const NamedData& inputs);
 // that may have been added, relative to the largest result.
 std::string difference(const Graph& graph, const NamedData& inputs, const Datum& actual, const Datum& expected);
 
+// A file of cases with another dtype in place of float32.
+std::string with_dtype(std::string text, const std::string& dtype);
+// One text per case, each with the lines that say which operator sets there are.
+std::vector<std::string> single_cases(const std::string& text);
+
 }  // namespace finity
