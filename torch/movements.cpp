@@ -195,6 +195,45 @@ void lower_constant_of_shape(TorchCall& call) {
   call.out(0, value.expand(call.ints(0)).contiguous());
 }
 
+// Opset 1 has another form, with one axis.
+void lower_tile(TorchCall& call) {
+  const at::Tensor& x = call.in(0);
+  if (call.version() < 6) return lower_movement(call, {0});
+  const std::vector<std::int64_t> repeats = call.ints(1);
+  if (static_cast<std::int64_t>(repeats.size()) != x.dim()) throw Error("repeats has not one element per axis");
+  call.inferred_dims();  // throws when the result would be too large
+  call.out(0, x.repeat(repeats));
+}
+
+void lower_trilu(TorchCall& call) {
+  const at::Tensor& x = call.in(0);
+  if (x.dim() < 2) throw Error("input has rank " + std::to_string(x.dim()) + ", expected at least 2");
+  constexpr std::int64_t kFar = std::int64_t{1} << 31;
+  const std::int64_t k = call.has(1) ? std::clamp(call.ints(1).at(0), -kFar, kFar) : 0;
+  call.out(0, call.integer("upper") != 0 ? at::triu(x, k) : at::tril(x, k));
+}
+
+void lower_depth_to_space(TorchCall& call) {
+  const at::Tensor& x = call.in(0);
+  const Dims dims = call.inferred_dims().front();
+  if (x.dim() != 4) throw Error("input has rank " + std::to_string(x.dim()) + ", expected 4");
+  const std::int64_t b = call.integer("blocksize"), n = x.size(0), h = x.size(2), w = x.size(3);
+  // The depth is [block row, block column, channel], or [channel, block row, block column] in mode CRD.
+  const bool channel_first = call.text("mode") == "CRD";
+  const at::Tensor split = channel_first ? x.reshape({n, dims[1], b, b, h, w}) : x.reshape({n, b, b, dims[1], h, w});
+  const at::Tensor turned = channel_first ? split.permute({0, 1, 4, 2, 5, 3}) : split.permute({0, 3, 4, 1, 5, 2});
+  call.out(0, turned.reshape(dims));
+}
+
+void lower_space_to_depth(TorchCall& call) {
+  const at::Tensor& x = call.in(0);
+  const Dims dims = call.inferred_dims().front();
+  if (x.dim() != 4) throw Error("input has rank " + std::to_string(x.dim()) + ", expected 4");
+  const std::int64_t b = call.integer("blocksize");
+  const at::Tensor split = x.reshape({x.size(0), x.size(1), dims[2], b, dims[3], b});
+  call.out(0, split.permute({0, 3, 5, 1, 2, 4}).reshape(dims));
+}
+
 template <std::size_t... I>
 void moved(TorchCall& call) {
   lower_movement(call, {I...});
@@ -224,12 +263,12 @@ constexpr TorchLowering kEntries[] = {
     {"Shape", "", lower_shape, true},
     {"Size", "", lower_size, true},
     {"ConstantOfShape", "", lower_constant_of_shape, true},
-    {"Tile", "", moved<0>, true, kMoved},
-    {"DepthToSpace", "", moved<0>, true, kMoved},
-    {"SpaceToDepth", "", moved<0>, true, kMoved},
+    {"Tile", "", lower_tile, true},
+    {"DepthToSpace", "", lower_depth_to_space, true},
+    {"SpaceToDepth", "", lower_space_to_depth, true},
     {"ReverseSequence", "", moved<0>, true, kMoved},
-    {"Trilu", "", moved<0>, true, kMoved},
-    {"Trilu", "com.microsoft", moved<0>, true, kMoved},
+    {"Trilu", "", lower_trilu, true},
+    {"Trilu", "com.microsoft", lower_trilu, true},
     {"CenterCropPad", "", moved<0>, true, kMoved},
     {"GatherND", "", moved<0>, true, kMoved},
     {"GatherND", "com.microsoft", moved<0>, true, kMoved},
