@@ -60,6 +60,10 @@ class Writer {
       datum(value);
     }
   }
+  void texts(const std::vector<std::string>& texts) {
+    number(static_cast<std::uint64_t>(texts.size()));
+    for (const std::string& text : texts) this->text(text);
+  }
   std::string take() { return std::move(text_); }
 
  private:
@@ -117,6 +121,11 @@ class Reader {
       std::string name(text());
       result.emplace_back(std::move(name), datum());
     }
+    return result;
+  }
+  std::vector<std::string> texts() {
+    std::vector<std::string> result;
+    for (std::uint64_t left = count(); left > 0; --left) result.emplace_back(text());
     return result;
   }
   void end() const {
@@ -183,8 +192,22 @@ std::string encode(const LoadRequest& request) {
 std::string encode(const RunRequest& request) {
   Writer out(Message::run);
   out.data(request.inputs);
-  out.number(static_cast<std::uint64_t>(request.outputs.size()));
-  for (const std::string& output : request.outputs) out.text(output);
+  out.texts(request.outputs);
+  return out.take();
+}
+
+std::string encode(const GradientRequest& request) {
+  Writer out(Message::gradient);
+  out.data(request.inputs);
+  out.text(request.output);
+  out.texts(request.names);
+  return out.take();
+}
+
+std::string encode(const Gradients& gradients) {
+  Writer out(Message::gradients);
+  out.datum(gradients.value);
+  out.data(gradients.gradients);
   return out.take();
 }
 
@@ -212,7 +235,7 @@ std::string encode_loaded() { return Writer(Message::loaded).take(); }
 Message kind_of(std::string_view message) {
   if (message.empty()) throw Error("a message is empty");
   const auto kind = static_cast<Message>(message.front());
-  if (kind < Message::hello || kind > Message::failure) throw Error("a message is of no known kind");
+  if (kind < Message::hello || kind > Message::gradients) throw Error("a message is of no known kind");
   return kind;
 }
 
@@ -243,9 +266,28 @@ RunRequest decode_run(std::string_view message) {
   Reader in(message, Message::run);
   RunRequest request;
   request.inputs = in.data();
-  for (std::uint64_t left = in.count(); left > 0; --left) request.outputs.emplace_back(in.text());
+  request.outputs = in.texts();
   in.end();
   return request;
+}
+
+GradientRequest decode_gradient(std::string_view message) {
+  Reader in(message, Message::gradient);
+  GradientRequest request;
+  request.inputs = in.data();
+  request.output = in.text();
+  request.names = in.texts();
+  in.end();
+  return request;
+}
+
+Gradients decode_gradients(std::string_view message) {
+  Reader in(message, Message::gradients);
+  Gradients gradients;
+  gradients.value = in.datum();
+  gradients.gradients = in.data();
+  in.end();
+  return gradients;
 }
 
 Stage decode_stage(std::string_view message) {

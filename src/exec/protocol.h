@@ -15,17 +15,19 @@
 
 namespace finity {
 
-inline constexpr std::uint32_t kProtocolVersion = 1;
+inline constexpr std::uint32_t kProtocolVersion = 2;
 inline constexpr std::uint64_t kMaxMessage = std::uint64_t{1} << 33;
 
 enum class Message : std::uint8_t {
-  hello = 1,    // worker: I am here
-  load = 2,     // finity: take this model; it replaces the one before
-  run = 3,      // finity: run it
-  stage = 4,    // worker: now I am doing this, in case I do not come back
-  loaded = 5,   // worker: the model was accepted
-  results = 6,  // worker: the outputs
-  failure = 7,  // worker: it cannot be done, and why
+  hello = 1,      // worker: I am here
+  load = 2,       // finity: take this model; it replaces the one before
+  run = 3,        // finity: run it
+  stage = 4,      // worker: now I am doing this, in case I do not come back
+  loaded = 5,     // worker: the model was accepted
+  results = 6,    // worker: the outputs
+  failure = 7,    // worker: it cannot be done, and why
+  gradient = 8,   // finity: run it and derive an output
+  gradients = 9,  // worker: the output and its derivatives
 };
 
 // How far a request had come.
@@ -54,6 +56,18 @@ struct RunRequest {
   std::vector<std::string> outputs = {};
 };
 
+// The derivatives of an output with one element with respect to float inputs or weights, named.
+struct GradientRequest {
+  NamedData inputs = {};  // and weights to replace
+  std::string output = {};
+  std::vector<std::string> names = {};
+};
+
+struct Gradients {
+  Datum value = {};
+  NamedData gradients = {};  // in the order of the names; zeros where nothing depends on it
+};
+
 struct Failure {
   bool unsupported = false;  // the engine does not implement it: not a mistake of the model
   std::string text = {};
@@ -62,6 +76,8 @@ struct Failure {
 std::string encode(const Hello& hello);
 std::string encode(const LoadRequest& request);
 std::string encode(const RunRequest& request);
+std::string encode(const GradientRequest& request);
+std::string encode(const Gradients& gradients);
 std::string encode(Stage stage);
 std::string encode(const NamedData& results);
 std::string encode(const Failure& failure);
@@ -72,6 +88,8 @@ Message kind_of(std::string_view message);
 Hello decode_hello(std::string_view message);
 LoadRequest decode_load(std::string_view message);
 RunRequest decode_run(std::string_view message);
+GradientRequest decode_gradient(std::string_view message);
+Gradients decode_gradients(std::string_view message);
 Stage decode_stage(std::string_view message);
 NamedData decode_results(std::string_view message);
 Failure decode_failure(std::string_view message);

@@ -63,6 +63,7 @@ std::string answer(Engine& engine, const std::string& message, const Channel& ch
     return encode_loaded();
   }
   tell(Stage::run);
+  if (kind_of(message) == Message::gradient) return encode(engine.gradient(decode_gradient(message), tell));
   return encode(engine.run(decode_run(message), tell));
 }
 
@@ -71,6 +72,10 @@ std::string failure_of(const std::exception& error, bool unsupported) {
 }
 
 }  // namespace
+
+Gradients Engine::gradient(const GradientRequest&, const std::function<void(Stage)>&) {
+  throw Unsupported(hello().engine + " computes no derivatives");
+}
 
 int serve(const std::function<std::unique_ptr<Engine>()>& make) {
   const Channel channel;

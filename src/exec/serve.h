@@ -17,6 +17,8 @@ class Engine {
   virtual void load(std::string_view model, Optimisation level) = 0;
   // `stage` is to be called when the library is done and its results are being read.
   virtual NamedData run(const RunRequest& request, const std::function<void(Stage)>& stage) = 0;
+  // Engines without derivatives throw Unsupported.
+  virtual Gradients gradient(const GradientRequest& request, const std::function<void(Stage)>& stage);
 };
 
 // Answers requests on standard input until it ends; the result is the exit code. Whatever the library prints goes to

@@ -34,6 +34,21 @@ void Worker::start() {
 }
 
 Answer Worker::run(const Request& request) {
+  return ask(request.model, request.level, encode(request.run),
+             [](const std::string& reply, Answer& answer) { answer.outputs = decode_results(reply); });
+}
+
+Answer Worker::gradient(const DerivativeRequest& request) {
+  return ask(request.model, Optimisation::none, encode(request.gradient),
+             [&](const std::string& reply, Answer& answer) {
+               Gradients derived = decode_gradients(reply);
+               answer.outputs.emplace_back(request.gradient.output, std::move(derived.value));
+               answer.gradients = std::move(derived.gradients);
+             });
+}
+
+Answer Worker::ask(const std::string& model, Optimisation level, const std::string& message,
+                   const std::function<void(const std::string&, Answer&)>& read) {
   if (options_.restart_after > 0 && requests_ >= options_.restart_after) process_.reset();
   if (process_ == nullptr) start();
   ++requests_;
@@ -43,23 +58,23 @@ Answer Worker::run(const Request& request) {
   const auto deadline = std::chrono::time_point_cast<Subprocess::Clock::duration>(end);
   Answer answer;
   try {
-    if (!load(request, deadline, answer)) return answer;
-    const std::string message = exchange(encode(request.run), deadline, answer);
-    if (!message.empty() && !failed(message, answer)) answer.outputs = decode_results(message);
+    if (!load(model, level, deadline, answer)) return answer;
+    const std::string reply = exchange(message, deadline, answer);
+    if (!reply.empty() && !failed(reply, answer)) read(reply, answer);
   } catch (const Error& error) {  // it says something that is not the protocol
     give_up(answer, Answer::Outcome::crashed, error.what());
   }
   return answer;
 }
 
-bool Worker::load(const Request& request, Deadline deadline, Answer& answer) {
-  if (has_model_ && level_ == request.level && loaded_ == request.model) return true;
+bool Worker::load(const std::string& model, Optimisation level, Deadline deadline, Answer& answer) {
+  if (has_model_ && level_ == level && loaded_ == model) return true;
   has_model_ = false;
-  const std::string message = exchange(encode(LoadRequest{request.model, request.level}), deadline, answer);
+  const std::string message = exchange(encode(LoadRequest{model, level}), deadline, answer);
   if (message.empty() || failed(message, answer)) return false;
   if (kind_of(message) != Message::loaded) throw Error("the worker does not say that it has the model");
-  loaded_ = request.model;
-  level_ = request.level;
+  loaded_ = model;
+  level_ = level;
   has_model_ = true;
   return true;
 }

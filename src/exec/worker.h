@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,6 +27,12 @@ struct Request {
   RunRequest run = {};
 };
 
+// The same for derivatives.
+struct DerivativeRequest {
+  std::string model = {};
+  GradientRequest gradient = {};
+};
+
 struct Answer {
   enum class Outcome : std::uint8_t { done, refused, unsupported, crashed, late };
 
@@ -33,6 +40,7 @@ struct Answer {
   Stage stage = Stage::start;  // how far it had come
   std::string text = {};       // why it is not done
   NamedData outputs = {};
+  NamedData gradients = {};  // of Worker::gradient, whose output is in `outputs`
 
   bool done() const { return outcome == Outcome::done; }
 };
@@ -46,13 +54,17 @@ class Worker {
   const Hello& hello();
   // Throws Error only when the process cannot be started.
   Answer run(const Request& request);
+  Answer gradient(const DerivativeRequest& request);
   int starts() const { return starts_; }
 
  private:
   using Deadline = Subprocess::Clock::time_point;
 
   void start();
-  bool load(const Request& request, Deadline deadline, Answer& answer);
+  // Loads the model if need be, sends the message and hands over what comes back to it.
+  Answer ask(const std::string& model, Optimisation level, const std::string& message,
+             const std::function<void(const std::string&, Answer&)>& read);
+  bool load(const std::string& model, Optimisation level, Deadline deadline, Answer& answer);
   // One request and what comes back, empty when the process did not survive; the answer then says why.
   std::string exchange(const std::string& message, Deadline deadline, Answer& answer);
   bool send(const std::string& message, Deadline deadline, Answer& answer);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/call.h"
 #include "tensor/tensor.h"
 
 namespace finity {
@@ -42,6 +43,15 @@ struct ResampleOptions {
 };
 
 AxisTaps axis_taps(const AxisPlan& plan, const ResampleOptions& options);
+
+// What a Resize or Upsample node asks for, by axis.
+struct ResizePlan {
+  std::vector<AxisPlan> axes = {};
+  ResampleOptions options = {};
+  double extrapolation = 0;
+};
+ResizePlan plan_resize(const EvalCall& call);
+ResizePlan plan_upsample(const EvalCall& call);
 
 // The four weights of cubic convolution for a point `ratio` beyond the second one.
 std::array<double, 4> cubic_weights(double ratio, double coeff);

@@ -156,14 +156,8 @@ Tensor resize(const Tensor& in, const std::vector<AxisPlan>& plans, const Resamp
 }
 
 void eval_resize(EvalCall& call) {
-  const ResizeRequest request = requested(call);
-  const ResampleOptions options = resize_options(call);
-  std::vector<AxisPlan> plans = plan_axes(call.in(0).dims(), request);
-  if (options.coordinates == "tf_crop_and_resize") {
-    if (!call.has_input(1)) throw Error("tf_crop_and_resize needs roi");
-    set_roi(elements<float>(call.in(1)), request.axes, plans);
-  }
-  call.out(0, resize(call.in(0), plans, options, call.real("extrapolation_value")));
+  const ResizePlan plan = plan_resize(call);
+  call.out(0, resize(call.in(0), plan.axes, plan.options, plan.extrapolation));
 }
 
 // ---- Upsample --------------------------------------------------------------
@@ -177,10 +171,8 @@ void infer_upsample(InferCall& call) {
 }
 
 void eval_upsample(EvalCall& call) {
-  auto scales = upsample_scales(call);
-  if (!scales) scales = elements<float>(call.in(1));
-  const ResizeRequest request = upsample_request(call, call.in(0).rank(), *scales);
-  call.out(0, resize(call.in(0), plan_axes(call.in(0).dims(), request), upsample_options(call), 0.0));
+  const ResizePlan plan = plan_upsample(call);
+  call.out(0, resize(call.in(0), plan.axes, plan.options, plan.extrapolation));
 }
 
 // ---- ranges ----------------------------------------------------------------
@@ -347,6 +339,23 @@ const OpDef kOps[] = {
 };
 
 }  // namespace
+
+ResizePlan plan_resize(const EvalCall& call) {
+  const ResizeRequest request = requested(call);
+  ResizePlan plan{plan_axes(call.in(0).dims(), request), resize_options(call), call.real("extrapolation_value")};
+  if (plan.options.coordinates == "tf_crop_and_resize") {
+    if (!call.has_input(1)) throw Error("tf_crop_and_resize needs roi");
+    set_roi(elements<float>(call.in(1)), request.axes, plan.axes);
+  }
+  return plan;
+}
+
+ResizePlan plan_upsample(const EvalCall& call) {
+  auto scales = upsample_scales(call);
+  if (!scales) scales = elements<float>(call.in(1));
+  const ResizeRequest request = upsample_request(call, call.in(0).rank(), *scales);
+  return {plan_axes(call.in(0).dims(), request), upsample_options(call), 0};
+}
 
 std::span<const OpDef> resize_ops() { return kOps; }
 

@@ -49,6 +49,13 @@ TEST(Protocol, RequestsArriveAsTheyWere) {
   const RunRequest run = decode_run(encode(RunRequest{of_every_kind(), {"a", "b"}}));
   EXPECT_EQ(run.inputs.size(), of_every_kind().size());
   EXPECT_EQ(run.outputs, (std::vector<std::string>{"a", "b"}));
+  const GradientRequest gradient = decode_gradient(encode(GradientRequest{of_every_kind(), "loss", {"w", ""}}));
+  EXPECT_EQ(gradient.inputs.size(), of_every_kind().size());
+  EXPECT_EQ(gradient.output, "loss");
+  EXPECT_EQ(gradient.names, (std::vector<std::string>{"w", ""}));
+  const Gradients gradients = decode_gradients(encode(Gradients{Tensor::scalar(1.5F), of_every_kind()}));
+  EXPECT_TRUE(same(gradients.value, Tensor::scalar(1.5F)));
+  EXPECT_EQ(gradients.gradients.size(), of_every_kind().size());
   EXPECT_EQ(decode_stage(encode(Stage::read)), Stage::read);
   EXPECT_EQ(kind_of(encode_loaded()), Message::loaded);
   const Failure failure = decode_failure(encode(Failure{true, "why"}));

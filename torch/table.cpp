@@ -1,0 +1,155 @@
+// The list of families, and the ops that the reference computes because LibTorch has nothing for them.
+#include <string>
+#include <unordered_map>
+
+#include "base/error.h"
+#include "torch/coverage.h"
+#include "torch/lowering.h"
+
+namespace finity {
+
+namespace {
+
+constexpr auto kHost = TorchLowering::How::host;
+
+// Nothing of the operand but its shape counts, so there is no derivative to lose.
+void lower_from_shape(TorchCall& call) { call.put(0, to_value(call.reference().front())); }
+
+constexpr TorchLowering by_reference(std::string_view name, std::string_view domain = "") {
+  return {name, domain, lower_by_reference, true, kHost};
+}
+
+constexpr TorchLowering from_shape(std::string_view name) { return {name, "", lower_from_shape, true, kHost}; }
+
+// Constants, random numbers (drawn as the reference draws them), strings, positions, labels: results that are not
+// derived, or whose derivatives nobody has asked for yet.
+constexpr TorchLowering kByReference[] = {
+    by_reference("Constant"),
+    by_reference("ConstantFill"),
+    by_reference("GivenTensorFill"),
+    by_reference("Range"),
+    by_reference("Range", "com.microsoft"),
+    from_shape("EyeLike"),
+    by_reference("NonZero"),
+    by_reference("Unique"),
+    by_reference("Unique", "com.microsoft"),
+    by_reference("BitCast"),
+    by_reference("RandomNormal"),
+    from_shape("RandomNormalLike"),
+    by_reference("RandomUniform"),
+    from_shape("RandomUniformLike"),
+    by_reference("Bernoulli"),
+    by_reference("Multinomial"),
+    by_reference("NonMaxSuppression"),
+    by_reference("StringConcat"),
+    by_reference("StringNormalizer"),
+    by_reference("StringSplit"),
+    by_reference("RegexFullMatch"),
+    by_reference("TfIdfVectorizer"),
+    by_reference("BlackmanWindow"),
+    by_reference("HammingWindow"),
+    by_reference("HannWindow"),
+    by_reference("MelWeightMatrix"),
+    by_reference("QuantizeLinear"),
+    by_reference("QuantizeLinear", "com.microsoft"),
+    by_reference("DequantizeLinear"),
+    by_reference("DequantizeLinear", "com.microsoft"),
+    by_reference("DynamicQuantizeLinear"),
+    by_reference("QLinearMatMul"),
+    by_reference("QLinearConv"),
+    by_reference("QGemm", "com.microsoft"),
+    by_reference("MatMulIntegerToFloat", "com.microsoft"),
+    by_reference("DynamicQuantizeMatMul", "com.microsoft"),
+    by_reference("QLinearAdd", "com.microsoft"),
+    by_reference("QLinearMul", "com.microsoft"),
+    by_reference("QLinearSigmoid", "com.microsoft"),
+    by_reference("QLinearLeakyRelu", "com.microsoft"),
+    by_reference("QLinearConcat", "com.microsoft"),
+    by_reference("QLinearAveragePool", "com.microsoft"),
+    by_reference("QLinearGlobalAveragePool", "com.microsoft"),
+    by_reference("LabelEncoder", "ai.onnx.ml"),
+    by_reference("CategoryMapper", "ai.onnx.ml"),
+    by_reference("OneHotEncoder", "ai.onnx.ml"),
+    by_reference("TreeEnsembleClassifier", "ai.onnx.ml"),
+    by_reference("TreeEnsembleRegressor", "ai.onnx.ml"),
+    by_reference("TreeEnsemble", "ai.onnx.ml"),
+    by_reference("Imputer", "ai.onnx.ml"),
+    by_reference("Binarizer", "ai.onnx.ml"),
+    by_reference("FeatureVectorizer", "ai.onnx.ml"),
+    by_reference("Normalizer", "ai.onnx.ml"),
+    by_reference("LinearClassifier", "ai.onnx.ml"),
+    by_reference("LinearRegressor", "ai.onnx.ml"),
+    by_reference("SVMClassifier", "ai.onnx.ml"),
+    by_reference("SVMRegressor", "ai.onnx.ml"),
+    by_reference("Scaler", "ai.onnx.ml"),
+    by_reference("DeformConv"),
+    by_reference("Col2Im"),
+    by_reference("MaxRoiPool"),
+    by_reference("RoiAlign"),
+    by_reference("LinearAttention"),
+    by_reference("MatMulNBits", "com.microsoft"),
+    by_reference("GatherBlockQuantized", "com.microsoft"),
+    by_reference("GroupQueryAttention", "com.microsoft"),
+    by_reference("DynamicQuantizeLSTM", "com.microsoft"),
+    by_reference("InPlaceAccumulatorV2", "com.microsoft"),
+};
+
+std::string key(std::string_view domain, std::string_view name) {
+  return std::string(domain) + ":" + std::string(name);
+}
+
+constexpr std::span<const TorchLowering> (*kFamilies[])() = {
+    torch_elementwise, torch_activations, torch_reductions, torch_linear,      torch_windows,
+    torch_norms,       torch_samples,     torch_movements,  torch_losses,      torch_attention,
+    torch_microsoft,   torch_recurrent,   torch_flow,       torch_by_reference};
+
+struct Table {
+  std::unordered_map<std::string, const TorchLowering*> by_key;
+
+  Table() {
+    for (const auto family : kFamilies) {
+      for (const TorchLowering& lowering : family()) by_key.emplace(key(lowering.domain, lowering.name), &lowering);
+    }
+  }
+};
+
+}  // namespace
+
+std::span<const TorchLowering> torch_by_reference() { return kByReference; }
+
+std::string_view how_lowered(const OpDef& op) {
+  constexpr std::string_view kNames[] = {"native", "moved", "host"};
+  const TorchLowering* lowering = find_lowering(op);
+  return lowering == nullptr ? "no" : kNames[static_cast<std::size_t>(lowering->how)];
+}
+
+std::vector<std::pair<std::string_view, std::string_view>> lowered_ops() {
+  std::vector<std::pair<std::string_view, std::string_view>> result;
+  for (const auto family : kFamilies) {
+    for (const TorchLowering& lowering : family()) result.emplace_back(lowering.domain, lowering.name);
+  }
+  return result;
+}
+
+const TorchLowering* find_lowering(const OpDef& op) {
+  static const Table kTable;
+  const auto found = kTable.by_key.find(key(op.domain, op.name));
+  return found == kTable.by_key.end() ? nullptr : found->second;
+}
+
+// Results without derivatives must not pass for results whose derivative is zero.
+void lower_by_reference(TorchCall& call) {
+  bool derived = false;
+  for (std::size_t i = 0; i < call.input_count(); ++i) {
+    derived = derived || (call.value(i).tensor.defined() && call.in(i).requires_grad());
+  }
+  const std::vector<Datum> results = call.reference();
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    TorchValue value = to_value(results[i]);
+    const bool real = value.tensor.defined() && at::isFloatingType(value.tensor.scalar_type());
+    if (derived && real) throw Unsupported("LibTorch has no derivative of this op");
+    call.put(i, std::move(value));
+  }
+}
+
+}  // namespace finity
