@@ -1,10 +1,10 @@
-#include "ops/quantities.h"
 #include "ops/softmax.h"
 
 #include <cmath>
 
 #include "ops/accumulate.h"
 #include "ops/families.h"
+#include "ops/quantities.h"
 #include "ops/reduce_gradient.h"
 #include "ops/softmax_range.h"
 #include "tensor/convert.h"

@@ -39,21 +39,37 @@ double by_sums(std::span<const double> matrix, std::size_t rows, std::size_t col
   return std::sqrt(across * *std::ranges::max_element(down)) * (1 + kSlack);
 }
 
+// Nearly all the time of a deep convolution network goes into this one loop, so it is compiled for wide registers where
+// the processor has them. Rounding is that of the written operations.
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
+#define FINITY_WIDE __attribute__((optimize("O3"), target_clones("avx512f", "avx2", "default")))
+#else
+#define FINITY_WIDE
+#endif
+
+constexpr std::size_t kTogether = 8;
+
+FINITY_WIDE void add_products(const double* const* row, const double* factor, std::size_t count, double* out) {
+  const double *a = row[0], *b = row[1], *c = row[2], *d = row[3];
+  const double *e = row[4], *f = row[5], *g = row[6], *h = row[7];
+  for (std::size_t j = 0; j < count; ++j) {
+    const double first = factor[0] * a[j] + factor[1] * b[j] + factor[2] * c[j] + factor[3] * d[j];
+    out[j] += first + (factor[4] * e[j] + factor[5] * f[j] + factor[6] * g[j] + factor[7] * h[j]);
+  }
+}
+
 // target [n, n] = sum over k of the products of row k with itself, of a matrix [depth, n]; only j <= i is computed at
-// first. Four rows at a time: each element of the target is read and written once for them.
+// first. Some rows at a time: each element of the target is read and written once for them.
 std::vector<double> gram(std::span<const double> matrix, std::size_t depth, std::size_t n) {
   std::vector<double> target(n * n);
-  for (std::size_t k = 0; k < depth; k += 4) {
-    const std::size_t left = std::min<std::size_t>(4, depth - k);
-    const double* row[4];
-    for (std::size_t r = 0; r < 4; ++r) row[r] = matrix.data() + (k + (r < left ? r : 0)) * n;
+  for (std::size_t k = 0; k < depth; k += kTogether) {
+    const std::size_t left = std::min(kTogether, depth - k);
+    const double* row[kTogether];
+    for (std::size_t r = 0; r < kTogether; ++r) row[r] = matrix.data() + (k + (r < left ? r : 0)) * n;
     for (std::size_t i = 0; i < n; ++i) {
-      double factor[4] = {};
+      double factor[kTogether] = {};
       for (std::size_t r = 0; r < left; ++r) factor[r] = row[r][i];
-      double* out = target.data() + i * n;
-      for (std::size_t j = 0; j <= i; ++j) {
-        out[j] += factor[0] * row[0][j] + factor[1] * row[1][j] + factor[2] * row[2][j] + factor[3] * row[3][j];
-      }
+      add_products(row, factor, i + 1, target.data() + i * n);
     }
   }
   for (std::size_t i = 0; i < n; ++i) {

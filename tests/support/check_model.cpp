@@ -3,7 +3,8 @@
 namespace finity {
 
 CheckedModel check(const CheckCase& test) {
-  return check_graph(test.graph, test.contract, {.analysis = {.ranges = test.settings}, .training = test.training, .target = test.target});
+  return check_graph(test.graph, test.contract,
+                     {.analysis = {.ranges = test.settings}, .training = test.training, .target = test.target});
 }
 
 std::string describe_finding(const Graph& graph, const Finding& finding) {
