@@ -11,6 +11,11 @@ namespace finity {
 namespace {
 
 void lower_reshape(TorchCall& call) { call.out(0, call.in(0).reshape(call.inferred_dims().front())); }
+void lower_expand_dims(TorchCall& call) {
+  if (call.in(1).numel() != 1) throw Error("axis is not a scalar");
+  lower_reshape(call);
+}
+
 void lower_expand(TorchCall& call) { call.out(0, call.in(0).expand(call.inferred_dims().front())); }
 
 void lower_transpose(TorchCall& call) {
@@ -246,7 +251,7 @@ constexpr TorchLowering kEntries[] = {
     {"Flatten", "", lower_reshape, true},
     {"Squeeze", "", lower_reshape, true},
     {"Unsqueeze", "", lower_reshape, true},
-    {"ExpandDims", "com.microsoft", lower_reshape, true},
+    {"ExpandDims", "com.microsoft", lower_expand_dims, true},
     {"Expand", "", lower_expand, true},
     {"Transpose", "", lower_transpose, true},
     {"Concat", "", lower_concat, true},

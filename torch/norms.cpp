@@ -1,4 +1,5 @@
 // Normalisations and dropout. Variances are taken in two passes, as the reference does.
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -148,6 +149,9 @@ void lower_mean_variance_norm(TorchCall& call) {
   std::vector<std::int64_t> axes = call.integers("axes");
   if (!call.has_attr("axes")) axes = {0, 2, 3};
   if (axes.empty()) throw Unsupported("no axes to normalise over");
+  for (std::int64_t& axis : axes) axis = axis_of(axis, x.dim());
+  std::ranges::sort(axes);
+  axes.erase(std::unique(axes.begin(), axes.end()), axes.end());
   const at::Tensor deviations = at::sub(x, at::mean(x, axes, true));
   const at::Tensor deviation = at::sqrt(at::mean(at::mul(deviations, deviations), axes, true));
   call.out(0, at::div(deviations, at::add(deviation, static_cast<double>(1e-9F))));
@@ -205,8 +209,13 @@ void lower_skip_norm(TorchCall& call) {
   const std::size_t bias = kCentred ? 4 : 3;
   at::Tensor sum = at::add(call.in(0), call.in(1));
   if (call.has(bias)) sum = at::add(sum, call.in(bias));
+  if (sum.sizes() != call.in(0).sizes() || sum.dim() == 0) throw Error("skip or bias does not fit the input");
   const TorchStandardized rows = standardized(sum, sum.dim() - 1, call.real("epsilon"), kCentred);
   const bool shifts = kCentred && call.has(3);
+  for (const std::size_t i : {std::size_t{2}, shifts ? std::size_t{3} : std::size_t{2}}) {
+    if (call.in(i).dim() != 1 || call.in(i).size(0) != sum.size(-1))
+      throw Error("gamma or beta does not fit the input");
+  }
   call.out(0, shifted(rows.normalized, call.in(2), shifts ? &call.in(3) : nullptr));
   call.out(1, kCentred ? rows.mean : at::zeros_like(rows.inverse_deviation));
   call.out(2, rows.inverse_deviation);
