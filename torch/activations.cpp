@@ -138,6 +138,7 @@ void lower_bias_gelu(TorchCall& call) { call.out(0, exact_gelu(with_bias(call)))
 void lower_quick_gelu(TorchCall& call) { call.out(0, swish(call.in(0), call.real("alpha"))); }
 
 void lower_bias_split_gelu(TorchCall& call) {
+  if (call.in(0).dim() == 0 || call.in(0).size(-1) % 2 != 0) throw Error("the last axis has no halves");
   const std::vector<at::Tensor> halves = at::chunk(with_bias(call), 2, -1);
   call.out(0, at::mul(halves.at(0), exact_gelu(halves.at(1))));
 }

@@ -68,15 +68,6 @@ void lower_mod(TorchCall& call) {
   call.out(0, truncated ? at::fmod(a, divisor) : at::remainder(a, divisor));
 }
 
-// Towards zero; what 64 bits cannot hold stops at their ends, and NaN is 0.
-at::Tensor truncated(const at::Tensor& x) {
-  const at::Tensor wide = x.detach().to(at::kDouble);
-  const at::Tensor plain = at::nan_to_num(wide, 0.0, 0x1p63, -0x1p63);
-  const at::Tensor high = at::ge(plain, 0x1p63);
-  const at::Tensor inside = at::where(high, at::zeros_like(plain), at::clamp_min(plain, -0x1p63)).to(at::kLong);
-  return at::where(high, at::full_like(inside, std::numeric_limits<std::int64_t>::max()), inside);
-}
-
 // A negative exponent leaves something only of 1 and -1.
 at::Tensor integer_power(const at::Tensor& base, const at::Tensor& exponent) {
   const at::Tensor x = base.to(at::kLong);
@@ -94,7 +85,7 @@ void lower_pow(TorchCall& call) {
   const at::Tensor& base = call.in(0);
   const at::Tensor exponent = aligned_right(call);
   if (is_integral(base) && is_integral(exponent)) return call.out(0, integer_power(base, exponent));
-  if (is_integral(base)) return call.out(0, truncated(at::pow(base.to(at::kDouble), exponent.to(at::kDouble))));
+  if (is_integral(base)) return call.out(0, at::pow(base.to(at::kDouble), exponent.to(at::kDouble)));
   // A single exponent that is not derived: LibTorch then has exact squares and derivatives without logarithms.
   if (exponent.numel() == 1 && exponent.dim() <= base.dim() && !exponent.requires_grad())
     return call.out(0, at::pow(base, exponent.item()));
@@ -173,7 +164,6 @@ void lower_cast(TorchCall& call) {
       throw Unsupported("rounding to " + std::string(name(to)) + " has no derivative here");
     return call.put(0, to_value(call.reference().front()));
   }
-  if (is_float(from) && is_int(to)) return call.out(0, truncated(call.in(0)));
   call.out(0, call.in(0));
 }
 

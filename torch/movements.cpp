@@ -21,7 +21,7 @@ void lower_expand(TorchCall& call) { call.out(0, call.in(0).expand(call.inferred
 void lower_transpose(TorchCall& call) {
   const at::Tensor& x = call.in(0);
   std::vector<std::int64_t> order = call.integers("perm");
-  if (!call.has_attr("perm")) {
+  if (order.empty()) {
     for (std::int64_t axis = x.dim(); axis-- > 0;) order.push_back(axis);
   }
   call.out(0, x.permute(order));
@@ -203,9 +203,9 @@ void lower_constant_of_shape(TorchCall& call) {
 // Opset 1 has another form, with one axis.
 void lower_tile(TorchCall& call) {
   const at::Tensor& x = call.in(0);
-  if (call.version() < 6) return lower_movement(call, {0});
   const std::vector<std::int64_t> repeats = call.ints(1);
-  if (static_cast<std::int64_t>(repeats.size()) != x.dim()) throw Error("repeats has not one element per axis");
+  const bool all = static_cast<std::int64_t>(repeats.size()) == x.dim();
+  if (call.version() < 6 || call.has(2) || !all) return lower_movement(call, {0});
   call.inferred_dims();  // throws when the result would be too large
   call.out(0, x.repeat(repeats));
 }
