@@ -121,18 +121,32 @@ void lower_shrink(TorchCall& call) {
 
 // ---- com.microsoft and legacy ops -------------------------------------------
 
-at::Tensor with_bias(const TorchCall& call) { return call.has(1) ? at::add(call.in(0), call.in(1)) : call.in(0); }
+void require_same_shape(const at::Tensor& a, const at::Tensor& b) {
+  if (a.sizes() != b.sizes()) throw Error("operands differ in shape");
+}
+
+// One bias per element of the last axis.
+at::Tensor with_bias(const TorchCall& call) {
+  const at::Tensor& x = call.in(0);
+  if (!call.has(1)) return x;
+  if (x.dim() == 0 || call.in(1).dim() != 1 || call.in(1).size(0) != x.size(-1)) throw Error("the bias does not fit");
+  return at::add(x, call.in(1));
+}
 
 void lower_fast_gelu(TorchCall& call) { call.out(0, tanh_gelu(with_bias(call))); }
 void lower_bias_gelu(TorchCall& call) { call.out(0, exact_gelu(with_bias(call))); }
 void lower_quick_gelu(TorchCall& call) { call.out(0, swish(call.in(0), call.real("alpha"))); }
 
 void lower_bias_split_gelu(TorchCall& call) {
+  if (call.in(0).dim() == 0 || call.in(0).size(-1) % 2 != 0) throw Error("the last axis has no halves");
   const std::vector<at::Tensor> halves = at::chunk(with_bias(call), 2, -1);
   call.out(0, at::mul(halves.at(0), exact_gelu(halves.at(1))));
 }
 
-void lower_bias_add(TorchCall& call) { call.out(0, at::add(with_bias(call), call.in(2))); }
+void lower_bias_add(TorchCall& call) {
+  require_same_shape(call.in(0), call.in(2));
+  call.out(0, at::add(with_bias(call), call.in(2)));
+}
 
 void lower_affine(TorchCall& call) { call.out(0, at::add(at::mul(call.in(0), call.real("alpha")), call.real("beta"))); }
 
@@ -147,6 +161,7 @@ void lower_parametric_softplus(TorchCall& call) {
 }
 
 void lower_relu_grad(TorchCall& call) {
+  require_same_shape(call.in(0), call.in(1));
   call.out(0, at::where(at::gt(call.in(1), 0), call.in(0), at::zeros_like(call.in(0))));
 }
 

@@ -129,6 +129,7 @@ at::Tensor bounded_above(const at::Tensor& x, const at::Tensor& bound) {
 void lower_clip(TorchCall& call) {
   at::Tensor x = call.in(0);
   if (call.version() < 11) {
+    if (is_integral(x)) throw Error("expected a float tensor");
     constexpr auto kLargest = static_cast<double>(std::numeric_limits<float>::max());
     return call.out(0, at::clamp_max(at::clamp_min(x, call.real("min", -kLargest)), call.real("max", kLargest)));
   }
@@ -152,15 +153,6 @@ void lower_mean(TorchCall& call) {
 
 // ---- casts ------------------------------------------------------------------
 
-// Towards zero; what 64 bits cannot hold stops at their ends, and NaN is 0.
-at::Tensor truncated(const at::Tensor& x) {
-  const at::Tensor wide = x.detach().to(at::kDouble);
-  const at::Tensor plain = at::nan_to_num(wide, 0.0, 0x1p63, -0x1p63);
-  const at::Tensor high = at::ge(plain, 0x1p63);
-  const at::Tensor inside = at::where(high, at::zeros_like(plain), at::clamp_min(plain, -0x1p63)).to(at::kLong);
-  return at::where(high, at::full_like(inside, std::numeric_limits<std::int64_t>::max()), inside);
-}
-
 bool needs_reference(DType dtype) { return dtype == DType::string || dtype == DType::uint64 || info(dtype).bits < 8; }
 
 void lower_cast(TorchCall& call) {
@@ -172,7 +164,6 @@ void lower_cast(TorchCall& call) {
       throw Unsupported("rounding to " + std::string(name(to)) + " has no derivative here");
     return call.put(0, to_value(call.reference().front()));
   }
-  if (is_float(from) && is_int(to)) return call.out(0, truncated(call.in(0)));
   call.out(0, call.in(0));
 }
 

@@ -15,6 +15,11 @@ namespace {
 at::Tensor likelihood(const TorchCall& call, const at::Tensor& scores, std::optional<std::int64_t> ignored) {
   if (scores.dim() < 2) throw Error("scores have rank " + std::to_string(scores.dim()) + ", expected 2 or more");
   const at::Tensor labels = call.in(1).to(at::kLong);
+  Dims wanted = scores.sizes().vec();
+  wanted.erase(wanted.begin() + 1);
+  if (labels.sizes() != at::IntArrayRef(wanted)) throw Error("labels do not fit the scores");
+  if (call.has(2) && (call.in(2).dim() != 1 || call.in(2).size(0) != scores.size(1)))
+    throw Error("weights has not one element per class");
   const at::Tensor skipped = ignored ? at::eq(labels, *ignored) : at::zeros_like(labels, at::kBool);
   const at::Tensor safe = at::where(skipped, at::zeros_like(labels), labels);
   if (at::any(at::logical_or(at::lt(safe, 0), at::ge(safe, scores.size(1)))).item<bool>())

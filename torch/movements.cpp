@@ -11,12 +11,17 @@ namespace finity {
 namespace {
 
 void lower_reshape(TorchCall& call) { call.out(0, call.in(0).reshape(call.inferred_dims().front())); }
+void lower_expand_dims(TorchCall& call) {
+  if (call.in(1).numel() != 1) throw Error("axis is not a scalar");
+  lower_reshape(call);
+}
+
 void lower_expand(TorchCall& call) { call.out(0, call.in(0).expand(call.inferred_dims().front())); }
 
 void lower_transpose(TorchCall& call) {
   const at::Tensor& x = call.in(0);
   std::vector<std::int64_t> order = call.integers("perm");
-  if (!call.has_attr("perm")) {
+  if (order.empty()) {
     for (std::int64_t axis = x.dim(); axis-- > 0;) order.push_back(axis);
   }
   call.out(0, x.permute(order));
@@ -198,9 +203,9 @@ void lower_constant_of_shape(TorchCall& call) {
 // Opset 1 has another form, with one axis.
 void lower_tile(TorchCall& call) {
   const at::Tensor& x = call.in(0);
-  if (call.version() < 6) return lower_movement(call, {0});
   const std::vector<std::int64_t> repeats = call.ints(1);
-  if (static_cast<std::int64_t>(repeats.size()) != x.dim()) throw Error("repeats has not one element per axis");
+  const bool all = static_cast<std::int64_t>(repeats.size()) == x.dim();
+  if (call.version() < 6 || call.has(2) || !all) return lower_movement(call, {0});
   call.inferred_dims();  // throws when the result would be too large
   call.out(0, x.repeat(repeats));
 }
@@ -246,7 +251,7 @@ constexpr TorchLowering kEntries[] = {
     {"Flatten", "", lower_reshape, true},
     {"Squeeze", "", lower_reshape, true},
     {"Unsqueeze", "", lower_reshape, true},
-    {"ExpandDims", "com.microsoft", lower_reshape, true},
+    {"ExpandDims", "com.microsoft", lower_expand_dims, true},
     {"Expand", "", lower_expand, true},
     {"Transpose", "", lower_transpose, true},
     {"Concat", "", lower_concat, true},

@@ -1,4 +1,5 @@
 // Normalisations and dropout. Variances are taken in two passes, as the reference does.
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -42,7 +43,9 @@ void lower_row_norm(TorchCall& call) {
   const TorchStandardized rows = standardized(stashed(call, x), axis, call.real("epsilon"), kCentred);
   // What was standardised is rounded to the operand's own dtype first.
   const at::Tensor normalized = settled(rows.normalized, call.dtype(0)).to(call.in(1).scalar_type());
-  call.out(0, shifted(normalized, call.in(1), call.has(2) ? &call.in(2) : nullptr));
+  const at::Tensor y = shifted(normalized, call.in(1), call.has(2) ? &call.in(2) : nullptr);
+  if (y.sizes() != x.sizes()) throw Error("scale or bias does not broadcast to the operand's shape");
+  call.out(0, y);
   if (kCentred) call.out(1, rows.mean);
   call.out(kCentred ? 2 : 1, rows.inverse_deviation);
 }
@@ -54,6 +57,8 @@ at::Tensor in_groups(const at::Tensor& x, std::int64_t groups, double epsilon) {
 
 // [C] or one per group as [C, 1, ...].
 at::Tensor per_channel(const at::Tensor& parameter, const at::Tensor& x) {
+  if (parameter.numel() == 0 || x.size(1) % parameter.numel() != 0)
+    throw Error("scale or bias does not fit the channels");
   const at::Tensor repeated =
       parameter.numel() == x.size(1) ? parameter : parameter.repeat_interleave(x.size(1) / parameter.numel());
   Dims dims(static_cast<std::size_t>(x.dim()) - 1, 1);
@@ -148,6 +153,9 @@ void lower_mean_variance_norm(TorchCall& call) {
   std::vector<std::int64_t> axes = call.integers("axes");
   if (!call.has_attr("axes")) axes = {0, 2, 3};
   if (axes.empty()) throw Unsupported("no axes to normalise over");
+  for (std::int64_t& axis : axes) axis = axis_of(axis, x.dim());
+  std::ranges::sort(axes);
+  axes.erase(std::unique(axes.begin(), axes.end()), axes.end());
   const at::Tensor deviations = at::sub(x, at::mean(x, axes, true));
   const at::Tensor deviation = at::sqrt(at::mean(at::mul(deviations, deviations), axes, true));
   call.out(0, at::div(deviations, at::add(deviation, static_cast<double>(1e-9F))));
@@ -170,6 +178,7 @@ void lower_local_response_norm(TorchCall& call) {
   if (x.dim() < 2) throw Error("X has rank " + std::to_string(x.dim()) + ", expected 2 or more");
   const std::int64_t size = call.integer("size");
   if (size < 1) throw Error("attribute 'size' is " + std::to_string(size) + ", expected at least 1");
+  if (x.numel() == 0) return call.out(0, x);
   const at::Tensor rows = x.reshape({x.size(0), x.size(1), -1});
   const std::int64_t channels = rows.size(1);
   const std::int64_t before = std::min((size - 1) / 2, channels), after = std::min(size / 2, channels);
@@ -205,8 +214,13 @@ void lower_skip_norm(TorchCall& call) {
   const std::size_t bias = kCentred ? 4 : 3;
   at::Tensor sum = at::add(call.in(0), call.in(1));
   if (call.has(bias)) sum = at::add(sum, call.in(bias));
+  if (sum.sizes() != call.in(0).sizes() || sum.dim() == 0) throw Error("skip or bias does not fit the input");
   const TorchStandardized rows = standardized(sum, sum.dim() - 1, call.real("epsilon"), kCentred);
   const bool shifts = kCentred && call.has(3);
+  for (const std::size_t i : {std::size_t{2}, shifts ? std::size_t{3} : std::size_t{2}}) {
+    if (call.in(i).dim() != 1 || call.in(i).size(0) != sum.size(-1))
+      throw Error("gamma or beta does not fit the input");
+  }
   call.out(0, shifted(rows.normalized, call.in(2), shifts ? &call.in(3) : nullptr));
   call.out(1, kCentred ? rows.mean : at::zeros_like(rows.inverse_deviation));
   call.out(2, rows.inverse_deviation);
@@ -215,7 +229,11 @@ void lower_skip_norm(TorchCall& call) {
 
 at::Tensor microsoft_group_norm(const TorchCall& call, const at::Tensor& x) {
   const bool last = call.integer("channels_last") != 0;
+  if (x.dim() != 4) throw Error("X has rank " + std::to_string(x.dim()) + ", expected 4");
   const at::Tensor planes = last ? x.movedim(-1, 1) : x;
+  for (const std::size_t i : {1, 2}) {
+    if (call.in(i).numel() != planes.size(1)) throw Error("gamma or beta has not one element per channel");
+  }
   const at::Tensor normalized = in_groups(planes.contiguous(), call.integer("groups"), call.real("epsilon"));
   const at::Tensor bias = per_channel(call.in(2), planes);
   at::Tensor y = shifted(normalized, per_channel(call.in(1), planes), &bias);

@@ -157,7 +157,9 @@ at::Tensor hard_max(const at::Tensor& x, std::int64_t axis) {
 
 void lower_bias_softmax(TorchCall& call) {
   const at::Tensor x = at::add(call.in(0), call.in(1));
+  if (x.sizes() != call.in(0).sizes()) throw Error("the bias does not broadcast to the data");
   const std::int64_t axis = axis_of(call.integer("axis"), x.dim());
+  if (x.numel() == 0) return call.out(0, x);
   const std::int64_t rows = c10::multiply_integers(x.sizes().slice(0, static_cast<std::size_t>(axis)));
   call.out(0, at::softmax(x.reshape({rows, x.numel() / rows}), 1).reshape(x.sizes()));
 }

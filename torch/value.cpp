@@ -1,6 +1,7 @@
 #include "torch/value.h"
 
 #include <cstring>
+#include <limits>
 #include <string>
 
 #include "base/error.h"
@@ -27,6 +28,15 @@ at::Tensor wrapped(const at::Tensor& tensor, DType dtype) {
   // The mask has no sign bit: elements with one are 2^(bits - 1) too large.
   const at::Tensor sign = at::bitwise_and(tensor, mask + 1);
   return at::sub(bits, sign);
+}
+
+// Towards zero; what 64 bits cannot hold stops at their ends, and NaN is 0.
+at::Tensor truncated(const at::Tensor& x) {
+  const at::Tensor wide = x.detach().to(at::kDouble);
+  const at::Tensor plain = at::nan_to_num(wide, 0.0, 0x1p63, -0x1p63);
+  const at::Tensor high = at::ge(plain, 0x1p63);
+  const at::Tensor inside = at::where(high, at::zeros_like(plain), at::clamp_min(plain, -0x1p63)).to(at::kLong);
+  return at::where(high, at::full_like(inside, std::numeric_limits<std::int64_t>::max()), inside);
 }
 
 bool narrower_than_carrier(DType dtype) {
@@ -147,6 +157,7 @@ at::Tensor settled(const at::Tensor& tensor, DType dtype) {
     return to_torch(to_host(tensor, dtype));
   }
   at::Tensor result = tensor;
+  if (is_int(dtype) && at::isFloatingType(tensor.scalar_type())) result = truncated(tensor);
   if (narrower_than_carrier(dtype)) result = wrapped(result.to(at::kLong), dtype);
   return result.scalar_type() == type ? result : result.to(type);
 }

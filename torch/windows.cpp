@@ -254,6 +254,7 @@ void lower_global_pool(TorchCall& call) {
   const at::Tensor& x = call.in(0);
   const Numbers axes = spatial_axes(x);
   if (axes.empty()) return call.out(0, x);
+  if (x.numel() == 0) return lower_by_reference(call);
   call.out(0, kLargest ? at::amax(x, axes, true) : at::mean(x, axes, true));
 }
 
