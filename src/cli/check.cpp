@@ -119,6 +119,8 @@ void add_common_options(CLI::App& command, Options& options) {
   command.add_option("--seed", settings.seed, "For runs on random inputs (default 0)");
   command.add_option("--site", settings.sites, "Search only here: a node, what it computes, or a rule (repeatable)")
       ->allow_extra_args(false);
+  command.add_option("--engine", settings.engine, "What computes the slopes of a search: auto, reference or torch")
+      ->check(CLI::IsMember({"auto", "reference", "torch"}));
   command.add_option("--format", options.format, "text, json, sarif, github or markdown")
       ->check(CLI::IsMember(formats));
   command.add_option("-o,--output", options.outputs, "Write to this file, format by --format or name (repeatable)")

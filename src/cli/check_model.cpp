@@ -8,6 +8,7 @@
 #include "cli/failure.h"
 #include "cli/model_runs.h"
 #include "cli/witness.h"
+#include "exec/torch_worker.h"
 #include "formats/model_format.h"
 #include "formats/onnx/onnx.h"
 #include "report/claims.h"
@@ -91,6 +92,8 @@ CheckPlan plan_of(const CheckSettings& settings) {
   if (settings.train) plan.check.training = Training{settings.loss.value_or("")};
   plan.confirm = settings.confirm.value_or(0);
   plan.sites = settings.sites;
+  plan.engine = settings.engine.value_or("auto");
+  if (plan.engine == "torch" && !torch_worker()) throw Error("--engine torch: " + std::string(kNoTorchWorker));
   plan.selection = settings.selection;
   plan.verify = std::min<std::size_t>(settings.verify.value_or(0), 1'000'000);
   plan.seed = settings.seed.value_or(0);

@@ -18,6 +18,7 @@ struct CheckPlan {
   Selection selection = {};
   double confirm = 0;  // seconds of searching; 0: none
   std::vector<std::string> sites = {};
+  std::string engine = "auto";
   std::size_t verify = 0;
   std::uint64_t seed = 0;
   std::vector<std::string> values = {};                         // recorded by another program

@@ -38,7 +38,8 @@ struct CheckSettings {
   std::optional<std::size_t> max_findings = {};
   std::vector<AcceptEntry> accept = {};  // only in the file
   std::optional<double> confirm = {};    // seconds of searching for inputs on which findings come true
-  std::vector<std::string> sites = {};   // where to search: nodes or rules; empty: everywhere
+  std::optional<std::string> engine = {};
+  std::vector<std::string> sites = {};  // where to search: nodes or rules; empty: everywhere
   std::optional<std::size_t> verify = {};
   std::optional<std::uint64_t> seed = {};
   std::optional<std::string> witness = {};

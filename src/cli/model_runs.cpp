@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "check/recorded.h"
+#include "exec/torch_worker.h"
 #include "report/collect.h"
 #include "report/words.h"
 
@@ -130,6 +131,19 @@ void refuse_unknown_sites(const ModelAnalysis& model, const std::vector<std::str
 
 }  // namespace
 
+namespace {
+
+// Its process starts with the first question.
+std::unique_ptr<Worker> torch_engine(double seconds) {
+  std::optional<WorkerOptions> options = torch_worker();
+  if (!options) return nullptr;
+  options->seconds = seconds;
+  options->cpu_seconds = static_cast<unsigned>(seconds) + 1;
+  return std::make_unique<Worker>(*options);
+}
+
+}  // namespace
+
 SearchResult search_model(const ModelAnalysis& model, const CheckPlan& plan, std::vector<FailingRun>& witnesses) {
   refuse_unknown_sites(model, plan.sites);
   SearchOptions options = {.seconds = plan.confirm, .seed = plan.seed};
@@ -142,6 +156,8 @@ SearchResult search_model(const ModelAnalysis& model, const CheckPlan& plan, std
     const auto here = [&](const std::string& site) { return is_site(model.graph, finding, site); };
     return plan.sites.empty() || std::ranges::any_of(plan.sites, here);
   };
+  const std::unique_ptr<Worker> torch = plan.engine == "reference" ? nullptr : torch_engine(options.seconds);
+  options.torch = torch.get();
   SearchResult result = search_failures(model, options);
   for (const FailingRun& witness : result.witnesses) {
     const bool known = std::ranges::find(witnesses, witness.finding, &FailingRun::finding) != witnesses.end();

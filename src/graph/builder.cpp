@@ -1,6 +1,7 @@
 #include "graph/builder.h"
 
 #include <algorithm>
+#include <iterator>
 #include <queue>
 
 #include "base/error.h"
@@ -69,6 +70,25 @@ SymbolId GraphBuilder::symbol(std::string_view name) {
       symbols_.try_emplace(std::string(name), SymbolId{static_cast<std::int32_t>(symbols_.size())});
   if (fresh) graph_.symbols_.emplace_back(name);
   return place->second;
+}
+
+void GraphBuilder::drop_unneeded() {
+  std::vector<bool> needed_node(graph_.nodes_.size(), false), needed(graph_.values_.size(), false);
+  std::vector<ValueId> open = graph_.bodies_.front().outputs;
+  while (!open.empty()) {
+    const ValueId id = open.back();
+    open.pop_back();
+    if (!id.valid() || needed[id.at()]) continue;
+    needed[id.at()] = true;
+    const NodeId producer = value(id).producer;
+    if (!producer.valid() || needed_node[producer.at()]) continue;
+    needed_node[producer.at()] = true;
+    std::ranges::copy(node(producer).inputs, std::back_inserter(open));
+    std::ranges::copy(node(producer).captures, std::back_inserter(open));
+  }
+  Body& main = graph_.bodies_.front();
+  std::erase_if(main.nodes, [&](NodeId id) { return !needed_node[id.at()]; });
+  std::erase_if(main.constants, [&](ValueId id) { return !needed[id.at()]; });
 }
 
 Graph GraphBuilder::build() && {

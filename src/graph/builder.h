@@ -41,6 +41,9 @@ class GraphBuilder {
   std::size_t node_count() const { return graph_.nodes_.size(); }
   std::size_t value_count() const { return graph_.values_.size(); }
 
+  // Takes nodes and constants out of the main body from which no output is computed. Their ids stay, unused.
+  void drop_unneeded();
+
   // A string that lives as long as the graph, one copy per distinct text.
   std::string_view intern(std::string_view text);
   SymbolId symbol(std::string_view name);

@@ -5,6 +5,8 @@
 
 #include "check/convert.h"
 #include "exec/reference.h"
+#include "formats/onnx/onnx.h"
+#include "graph/builder.h"
 #include "ops/hazard.h"
 #include "ops/op.h"
 #include "tensor/convert.h"
@@ -198,6 +200,12 @@ bool Objective::add_gradients(GraphWriter& writer, ValueId distance, const std::
 
 namespace {
 
+std::vector<double> finite_slopes(const Tensor& tensor) {
+  std::vector<double> slopes = elements<double>(tensor);
+  for (double& slope : slopes) slope = std::isfinite(slope) ? slope : 0;
+  return slopes;
+}
+
 Tensor in_dtype(const Tensor& tensor, DType dtype) {
   if (tensor.dtype() == dtype || !is_float(tensor.dtype()) || !is_float(dtype)) return tensor;
   return from_elements<double>(dtype, tensor.dims(), elements<double>(tensor));
@@ -205,7 +213,38 @@ Tensor in_dtype(const Tensor& tensor, DType dtype) {
 
 }  // namespace
 
-Evaluation Objective::evaluate(const Drawn& drawn, std::uint64_t seed) const {
+// Nothing when the engine cannot do it, and then never again.
+std::optional<Evaluation> Objective::evaluate_in_torch(const Inputs& inputs,
+                                                       const std::unordered_map<ValueId, Datum>& weights,
+                                                       Worker& torch) {
+  if (torch_refused_) return std::nullopt;
+  torch_refused_ = true;
+  if (forward_.empty()) {
+    GraphBuilder builder(graph_);
+    builder.body(Graph::kMain).outputs.resize(1);
+    builder.drop_unneeded();
+    forward_ = write_onnx(std::move(builder).build());
+  }
+  DerivativeRequest request = {.model = forward_};
+  request.gradient.output = graph_.value(graph_.main().outputs.front()).name;
+  for (const auto& [name, datum] : inputs) request.gradient.inputs.emplace_back(name, datum);
+  for (const auto& [id, datum] : weights) {
+    if (graph_.value(id).producer.valid()) return std::nullopt;  // a draw, which it makes itself
+    request.gradient.inputs.emplace_back(graph_.value(id).name, datum);
+  }
+  for (const ValueId id : variables_) request.gradient.names.push_back(graph_.value(id).name);
+  const Answer answer = torch.gradient(request);
+  if (!answer.done() || answer.outputs.empty() || answer.gradients.size() != variables_.size()) return std::nullopt;
+  torch_refused_ = false;
+  Evaluation result;
+  result.distance = element_as_double(*answer.outputs.front().second.tensor(), 0);
+  for (std::size_t i = 0; i < variables_.size(); ++i) {
+    result.gradient[variables_[i]] = finite_slopes(*answer.gradients[i].second.tensor());
+  }
+  return result;
+}
+
+Evaluation Objective::evaluate(const Drawn& drawn, std::uint64_t seed, Worker* torch) {
   Inputs inputs;
   for (const ValueId id : graph_.main().inputs) {
     const Value& value = graph_.value(id);
@@ -219,14 +258,15 @@ Evaluation Objective::evaluate(const Drawn& drawn, std::uint64_t seed) const {
     const Tensor* tensor = datum.tensor();
     weights[id] = tensor != nullptr ? Datum(in_dtype(*tensor, dtypes_.at(id.at()))) : datum;
   }
+  if (torch != nullptr) {
+    if (std::optional<Evaluation> result = evaluate_in_torch(inputs, weights, *torch)) return std::move(*result);
+  }
   const RunOptions options = {.seed = seed, .only_needed = true, .weights = &weights};
   const std::vector<Datum> outputs = run_reference(graph_, inputs, options);
   Evaluation result;
   result.distance = element_as_double(*outputs[0].tensor(), 0);
   for (std::size_t i = 0; i < variables_.size(); ++i) {
-    std::vector<double> slopes = elements<double>(*outputs[i + 1].tensor());
-    for (double& slope : slopes) slope = std::isfinite(slope) ? slope : 0;
-    result.gradient[variables_[i]] = std::move(slopes);
+    result.gradient[variables_[i]] = finite_slopes(*outputs[i + 1].tensor());
   }
   return result;
 }

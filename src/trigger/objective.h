@@ -12,6 +12,7 @@
 
 #include "check/check_graph.h"
 #include "check/verify.h"
+#include "exec/worker.h"
 #include "gradient/gradient.h"
 
 namespace finity {
@@ -40,8 +41,9 @@ class Objective {
   static std::optional<Objective> make(const CheckedGraph& model, const SizedModels& sized, std::size_t finding,
                                        const std::vector<ValueId>& variables, std::size_t variant);
 
-  // Throws Error when the model cannot be run on this.
-  Evaluation evaluate(const Drawn& drawn, std::uint64_t seed) const;
+  // By LibTorch when `torch` is given and can do it, else by the reference. Throws Error when the model cannot be run
+  // on this.
+  Evaluation evaluate(const Drawn& drawn, std::uint64_t seed, Worker* torch);
 
   // What a distance means: "0.25 away from <= 0", "at most 1e+20 of 3.4028235e+38".
   std::string describe(double distance) const;
@@ -54,11 +56,15 @@ class Objective {
   Objective() = default;
   ValueId add_hazard(GraphWriter& writer, NodeId node, const Hazard& hazard, DType dtype);
   ValueId add_overflow(GraphWriter& writer, const Node& node, const Finding& site, DType dtype);
+  std::optional<Evaluation> evaluate_in_torch(const Inputs& inputs, const std::unordered_map<ValueId, Datum>& weights,
+                                              Worker& torch);
   bool add_gradients(GraphWriter& writer, ValueId distance, const std::vector<ValueId>& variables);
 
   Graph graph_ = {};
   std::vector<ValueId> variables_ = {};  // whose gradients are outputs 1, 2, ... of the graph
-  std::vector<DType> dtypes_ = {};       // by ValueId
+  std::string forward_ = {};             // the graph without gradients as an ONNX file, written when LibTorch is asked
+  bool torch_refused_ = false;
+  std::vector<DType> dtypes_ = {};  // by ValueId
   const CheckedGraph* model_ = nullptr;
   bool overflow_ = false;
   double limit_ = 0;         // of an overflow

@@ -148,7 +148,7 @@ void Search::pursue(SiteSearch& site, double until) {
       const GradientStop& first = objective->stops().front();
       site.why_not = describe(model_.graph, model_.graph.node(first.node)) + ": " + first.reason;
     }
-    Walk walk(model_, runner_.space(), *objective, from, rng_);
+    Walk walk(model_, runner_.space(), *objective, from, rng_, options_.torch);
     walk.run([&](const Drawn& at) { try_out(at); }, over);
     if (walk.closest() < closest) {
       if (walk.closest() < closest - 1e-3 * std::abs(closest)) last_progress = round;

@@ -10,6 +10,7 @@
 
 #include "check/check_graph.h"
 #include "check/verify.h"
+#include "exec/worker.h"
 
 namespace finity {
 
@@ -20,6 +21,7 @@ struct SearchOptions {
   std::function<bool()> stop = {};                  // asked now and then; true ends the search with what it has
   std::size_t most_runs = 1'000'000;
   bool shrink = true;
+  Worker* torch = nullptr;  // computes distances and slopes, if it is there
 };
 
 // How one finding's search ended.

@@ -16,10 +16,11 @@ constexpr double kWide = 1e6;
 
 }  // namespace
 
-Walk::Walk(const CheckedGraph& model, const Premises& space, const Objective& objective, Drawn start, Rng& rng)
+Walk::Walk(const CheckedGraph& model, const Premises& space, Objective& objective, Drawn start, Rng& rng, Worker* torch)
     : model_(model),
       space_(space),
       objective_(objective),
+      torch_(torch),
       start_(std::move(start)),
       rng_(rng),
       closest_(std::numeric_limits<double>::infinity()) {}
@@ -43,7 +44,7 @@ double Walk::reach(ValueId id, std::size_t i, double x) const {
 
 std::optional<Walk::Point> Walk::measured(Drawn drawn) {
   try {
-    Evaluation at = objective_.evaluate(drawn, 0);
+    Evaluation at = objective_.evaluate(drawn, 0, torch_);
     if (std::isnan(at.distance)) return std::nullopt;
     closest_ = std::min(closest_, at.distance);
     return Point{std::move(drawn), std::move(at)};

@@ -11,7 +11,7 @@ namespace finity {
 class Walk {
  public:
   // `space` says what each element may be.
-  Walk(const CheckedGraph& model, const Premises& space, const Objective& objective, Drawn start, Rng& rng);
+  Walk(const CheckedGraph& model, const Premises& space, Objective& objective, Drawn start, Rng& rng, Worker* torch);
 
   // `visit` is told of every point worth a real run; `over` ends the walk.
   void run(const std::function<void(const Drawn&)>& visit, const std::function<bool()>& over);
@@ -40,7 +40,8 @@ class Walk {
 
   const CheckedGraph& model_;
   const Premises& space_;
-  const Objective& objective_;
+  Objective& objective_;
+  Worker* torch_;
   Drawn start_;
   Rng& rng_;
   std::map<ValueId, Box> boxes_;
