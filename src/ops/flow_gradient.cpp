@@ -301,6 +301,17 @@ Rerun rerun_scan(BuildCall& call, const LoopParts& parts) {
   return result;
 }
 
+// Runtimes also take bodies that want the number of the iteration and the condition as vectors of one element.
+void require_scalars(const BuildCall& call, BodyId body) {
+  const std::vector<ValueId>& inputs = call.graph().body(body).inputs;
+  for (std::size_t i = 0; i < std::min<std::size_t>(inputs.size(), 2); ++i) {
+    const Type& type = call.graph().value(inputs[i]).type;
+    if (type.ranked && !type.shape.empty()) {
+      throw Unsupported("its subgraph takes the number of the iteration or the condition as a vector");
+    }
+  }
+}
+
 }  // namespace
 
 // An If on the same condition, of the gradients of the branches.
@@ -322,6 +333,7 @@ void loop_gradient(BuildCall& call) {
   LoopParts parts{.body = call.body("body"), .first = 2, .first_input = 2, .first_output = 1};
   parts.states = call.input_count() - std::min<std::size_t>(call.input_count(), 2);
   parts.outputs.resize(call.graph().body(parts.body).outputs.size() - 1 - parts.states);
+  require_scalars(call, parts.body);
   require_repeatable(call, parts.body);
   require_steady_states(call, parts);
   const Rerun rerun = rerun_loop(call, parts);

@@ -165,7 +165,9 @@ void reduce_log_sum_gradient(BuildCall& call) {
 
 void reduce_log_sum_exp_gradient(BuildCall& call) {
   const Reduction r = read_reduction(call);
-  call.give(0, call.product(r.gradient, call.add("Exp", {call.difference(r.x, r.y)})));
+  // No element exceeds the result, which the difference of two ranges does not know.
+  const ValueId below = call.add("Min", {call.difference(r.x, r.y), call.scalar(0)});
+  call.give(0, call.product(r.gradient, call.add("Exp", {below})));
 }
 
 void reduce_extreme_gradient(BuildCall& call) {
