@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
 #include "base/atomic_file.h"
 #include "cli/check_run.h"
@@ -18,6 +19,7 @@ struct Options {
   std::optional<std::string> format;
   std::vector<std::string> outputs;
   std::string sarif_output, json_output, markdown_output;
+  std::string keep_list;
   std::string colour = "auto";
   bool quiet = false;
   bool statistics = false;
@@ -80,10 +82,25 @@ void write(CheckResult& result, const Stream& stream, const Options& options) {
   else write_file_atomically(stream.file, text);
 }
 
+// The nodes to keep in their own format: one per line, or a JSON list.
+void write_keep_list(const CheckResult& result, const std::string& file) {
+  if (result.reports.empty() || !result.reports.front().error.empty()) return;
+  const BlockList& list = result.reports.front().block_list;
+  if (list.present && !list.proved) throw Error("--keep-list: no list of nodes was found that proves everything");
+  std::string text;
+  if (file.ends_with(".json")) text = nlohmann::json(list.nodes).dump(2) + "\n";
+  else
+    for (const std::string& name : list.nodes) text += name + "\n";
+  write_file_atomically(file, text);
+}
+
 int check(Options& options) {
   const std::vector<Stream> streams = streams_of(options);
   if (!options.settings.values.empty() && options.models.size() > 1) throw Error("--values needs a single model");
   load_config(options.settings);
+  if (!options.keep_list.empty() && (!options.settings.as || options.models.size() != 1)) {
+    throw Error("--keep-list needs --as and a single model");
+  }
   CheckResult result = check_models(options.models, options.settings);
   int code = exit_code(result);
   for (const Stream& stream : streams) {
@@ -93,6 +110,12 @@ int check(Options& options) {
       std::fprintf(stderr, "finity: %s\n", error.what());
       code = 2;
     }
+  }
+  try {
+    if (!options.keep_list.empty()) write_keep_list(result, options.keep_list);
+  } catch (const Error& error) {
+    std::fprintf(stderr, "finity: %s\n", error.what());
+    code = 2;
   }
   std::fflush(stdout);
   print_problems(result);
@@ -128,6 +151,8 @@ void add_common_options(CLI::App& command, Options& options) {
   command.add_option("--sarif-output", options.sarif_output, "Also write SARIF to this file");
   command.add_option("--json-output", options.json_output, "Also write JSON to this file");
   command.add_option("--markdown-output", options.markdown_output, "Also write Markdown to this file");
+  command.add_option("--keep-list", options.keep_list,
+                     "With --as: write the nodes to keep in their own format to this file, one per line or as .json");
   command.add_flag("-q,--quiet", options.quiet, "Print findings and nothing else");
   command.add_flag("--statistics", options.statistics, "Print counts per rule instead of findings");
   command.add_option("--color", options.colour, "auto (default: only on a terminal), always or never")

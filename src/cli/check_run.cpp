@@ -31,6 +31,9 @@ struct Work {
   std::vector<Report> reports;
 };
 
+// A search that is interrupted ends after the run it is at, makes its report, and loses nothing it found.
+constexpr double kGraceSeconds = 10;
+
 // A declaration must speak of at least one of the models.
 void refuse_unmatched(const std::vector<Report>& reports) {
   std::vector<const Report*> checked;
@@ -59,7 +62,7 @@ CheckResult check_models(const std::vector<std::string>& models, const CheckSett
   const unsigned threads = settings.jobs.value_or(std::thread::hardware_concurrency());
   const PoolOutcome outcome = run_jobs(
       models.size(), threads, [work](std::size_t i) { work->reports[i] = check_model(work->models[i], work->plan); },
-      [&](std::size_t i) { return printable(models[i]); });
+      [&](std::size_t i) { return printable(models[i]); }, work->plan.confirm > 0 ? kGraceSeconds : 0);
   CheckResult result;
   result.version = FINITY_VERSION;
   result.config = settings.config;

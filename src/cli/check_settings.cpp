@@ -1,6 +1,7 @@
 #include "cli/check_settings.h"
 
 #include <filesystem>
+#include <map>
 
 #include "formats/toml/toml.h"
 
@@ -138,7 +139,8 @@ void add_model_options(CLI::App& command, CheckSettings& settings) {
   command.add_option("--weights", settings.weights, "trained (as in the file), initial or any")
       ->check(CLI::IsMember(kWeights));
   command.add_option("--contract", settings.contract, "TOML file with ranges, masks and relations of the inputs");
-  command.add_option("--as", settings.as, "Check the model as if converted to this format: float16, bfloat16, ...");
+  command.add_option("--as", settings.as,
+                     "Check the model as if converted to this format: float16 (fp16, half), bfloat16 (bf16), ...");
   // CLI11's own check prints the largest double in full.
   const auto not_negative = [](const std::string& text) {
     double number = 0;
@@ -237,7 +239,12 @@ CheckOptions check_options_of(const CheckSettings& settings) {
 
 DType target_of(const CheckSettings& settings) {
   if (!settings.as) return DType::undefined;
-  const std::optional<DType> dtype = dtype_from_name(*settings.as);
+  // As converters and papers call them.
+  static const std::map<std::string, std::string> kAlso = {
+      {"fp16", "float16"},  {"half", "float16"}, {"bf16", "bfloat16"}, {"fp32", "float32"},
+      {"float", "float32"}, {"fp64", "float64"}, {"double", "float64"}};
+  const auto also = kAlso.find(*settings.as);
+  const std::optional<DType> dtype = dtype_from_name(also != kAlso.end() ? also->second : *settings.as);
   if (!dtype || !is_float(*dtype)) throw Error("--as: '" + *settings.as + "' is not a float format");
   return *dtype;
 }

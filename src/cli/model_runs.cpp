@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "check/recorded.h"
+#include "cli/pool.h"
 #include "exec/torch_worker.h"
 #include "report/collect.h"
 #include "report/words.h"
@@ -148,6 +149,7 @@ SearchResult search_model(const ModelAnalysis& model, const CheckPlan& plan, std
   refuse_unknown_sites(model, plan.sites);
   SearchOptions options = {.seconds = plan.confirm, .seed = plan.seed};
   if (plan.check.analysis.time_limit > 0) options.seconds = time_left(model, plan);
+  options.stop = interrupt_wanted;
   options.wanted = [&](const Finding& finding) {
     const auto index = static_cast<std::size_t>(&finding - model.analysis.findings.data());
     if (std::ranges::find(witnesses, index, &FailingRun::finding) != witnesses.end()) return false;
@@ -157,7 +159,9 @@ SearchResult search_model(const ModelAnalysis& model, const CheckPlan& plan, std
     return plan.sites.empty() || std::ranges::any_of(plan.sites, here);
   };
   const std::unique_ptr<Worker> torch = plan.engine == "reference" ? nullptr : torch_engine(options.seconds);
+  const std::unique_ptr<Worker> torch_runs = torch != nullptr ? torch_engine(options.seconds) : nullptr;
   options.torch = torch.get();
+  options.torch_runs = torch_runs.get();
   SearchResult result = search_failures(model, options);
   for (const FailingRun& witness : result.witnesses) {
     const bool known = std::ranges::find(witnesses, witness.finding, &FailingRun::finding) != witnesses.end();

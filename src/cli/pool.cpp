@@ -12,12 +12,13 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 namespace finity {
 
 namespace {
 
-volatile std::sig_atomic_t interrupt_wanted = 0;
+volatile std::sig_atomic_t interrupted = 0;
 volatile std::sig_atomic_t interrupt_second = 0;
 
 // The first Ctrl-C asks to stop, one that comes a while later insists. (Wrappers often send it twice at once.)
@@ -25,9 +26,9 @@ extern "C" void on_interrupt(int /*signal*/) {
   timespec now = {};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
   const auto second = static_cast<std::sig_atomic_t>(now.tv_sec);
-  if (interrupt_wanted == 0) interrupt_second = second;
+  if (interrupted == 0) interrupt_second = second;
   else if (second - interrupt_second > 1) ::_exit(2);
-  interrupt_wanted = 1;
+  interrupted = 1;
 }
 
 class InterruptGuard {
@@ -95,7 +96,7 @@ class ProgressLine {
 }  // namespace
 
 PoolOutcome run_jobs(std::size_t count, unsigned threads, std::function<void(std::size_t)> job,
-                     const std::function<std::string(std::size_t)>& label) {
+                     const std::function<std::string(std::size_t)>& label, double grace) {
   const InterruptGuard guard;
   const auto shared = std::make_shared<Shared>();
   shared->job = std::move(job);
@@ -105,12 +106,17 @@ PoolOutcome run_jobs(std::size_t count, unsigned threads, std::function<void(std
     workers.emplace_back(work, shared);
   ProgressLine progress;
   std::unique_lock lock(shared->mutex);
-  while (shared->done < count && interrupt_wanted == 0) {
+  while (shared->done < count && interrupted == 0) {
     // The signal wakes nobody up: look now and then.
     shared->changed.wait_for(lock, std::chrono::milliseconds(50));
     progress.show(shared->done, count, label(shared->latest));
   }
   progress.clear();
+  if (interrupted != 0) {
+    const std::size_t started = std::exchange(shared->next, count);
+    const auto ended = [&] { return shared->done == started; };
+    shared->changed.wait_for(lock, std::chrono::duration<double>(grace), ended);
+  }
   shared->stop = true;
   PoolOutcome outcome = {.finished = shared->finished, .interrupted = shared->done < count};
   lock.unlock();
@@ -120,5 +126,7 @@ PoolOutcome run_jobs(std::size_t count, unsigned threads, std::function<void(std
   }
   return outcome;
 }
+
+bool interrupt_wanted() { return interrupted != 0; }
 
 }  // namespace finity

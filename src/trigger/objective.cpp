@@ -100,11 +100,17 @@ class LossWriter {
   GraphWriter& writer_;
 };
 
-const Hazard* hazard_among(const OpDef& op, const Finding& site, std::size_t variant) {
+// The entries of the op that speak of just this rule and operand.
+std::vector<const Hazard*> hazards_among(const OpDef& op, const Finding& site) {
   std::vector<const Hazard*> same;
   for (const Hazard& hazard : op.hazards) {
     if (hazard.rule == site.rule && static_cast<int>(hazard.operand) == site.operand) same.push_back(&hazard);
   }
+  return same;
+}
+
+const Hazard* hazard_among(const OpDef& op, const Finding& site, std::size_t variant) {
+  const std::vector<const Hazard*> same = hazards_among(op, site);
   return same.empty() ? hazard_of(op, site.rule, site.operand) : same[variant % same.size()];
 }
 
@@ -156,6 +162,12 @@ ValueId Objective::add_overflow(GraphWriter& writer, const Node& node, const Fin
   overflow_ = true;
   limit_ = max_finite(dtype);
   return LossWriter(writer).room(values, limit_);
+}
+
+std::size_t Objective::variants(const CheckedGraph& model, std::size_t finding) {
+  const Finding& site = model.analysis.findings[finding];
+  const OpDef* op = site.node.valid() ? model.graph.node(site.node).op : nullptr;
+  return op == nullptr ? 1 : std::max<std::size_t>(hazards_among(*op, site).size(), 1);
 }
 
 std::optional<Objective> Objective::make(const CheckedGraph& model, const SizedModels& sized, std::size_t finding,

@@ -36,6 +36,8 @@ struct Evaluation {
 
 class Objective {
  public:
+  // How many quantities the finding's rule speaks of at its node; at least 1.
+  static std::size_t variants(const CheckedGraph& model, std::size_t finding);
   // Nothing when the finding has no quantity to walk along, or it does not depend on what may vary. Where a rule speaks
   // of several quantities (a negative base, a base of zero), `variant` chooses among them.
   static std::optional<Objective> make(const CheckedGraph& model, const SizedModels& sized, std::size_t finding,

@@ -7,6 +7,7 @@
 
 #include "check/check_graph.h"
 #include "check/verify.h"
+#include "exec/worker.h"
 
 namespace finity {
 
@@ -15,29 +16,13 @@ Premises search_space(const CheckedGraph& model);
 
 class Runner {
  public:
-  Runner(const CheckedGraph& model, std::uint64_t seed) : model_(model), space_(search_space(model)), seed_(seed) {}
+  // Where the reference is slow, `torch` says first whether a run is worth it; null: every run is.
+  Runner(const CheckedGraph& model, std::uint64_t seed, Worker* torch);
 
   // The findings that this input makes true, each with a witness. Counts as one run.
-  std::vector<FailingRun> run(const Drawn& drawn) {
-    ++runs_;
-    VerifyReport report;
-    const std::vector<Datum> outputs = verify_run(model_.graph, model_.analysis, drawn, seed_, report);
-    if (report.failed > 0) failure_ = report.first_failure;
-    const auto shared = std::make_shared<const Drawn>(drawn);
-    for (FailingRun& witness : report.witnesses) {
-      witness.drawn = shared;
-      witness.outputs = outputs;
-    }
-    return std::move(report.witnesses);
-  }
-
+  std::vector<FailingRun> run(const Drawn& drawn);
   // The witness for one finding, if this input makes it come true.
-  std::optional<FailingRun> run_for(const Drawn& drawn, std::size_t finding) {
-    for (FailingRun& witness : run(drawn)) {
-      if (witness.finding == finding) return std::move(witness);
-    }
-    return std::nullopt;
-  }
+  std::optional<FailingRun> run_for(const Drawn& drawn, std::size_t finding);
 
   const CheckedGraph& model() const { return model_; }
   const Premises& space() const { return space_; }
@@ -46,9 +31,15 @@ class Runner {
   const std::string& failure() const { return failure_; }  // why the last run that stopped did
 
  private:
+  bool looks_harmless(const Drawn& drawn);
+  void prepare_request();
+
   const CheckedGraph& model_;
   Premises space_;
   std::uint64_t seed_;
+  Worker* torch_;
+  bool slow_ = false;     // the reference took long the last time
+  Request request_ = {};  // of the model with the results of all open sites as outputs
   std::size_t runs_ = 0;
   std::string failure_;
 };

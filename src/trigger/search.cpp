@@ -4,10 +4,12 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <memory>
+#include <optional>
 
 #include "base/memory_error.h"
 #include "base/time_limit.h"
-#include "ops/op.h"
 #include "tensor/convert.h"
 #include "trigger/objective.h"
 #include "trigger/runner.h"
@@ -22,7 +24,11 @@ using Clock = std::chrono::steady_clock;
 class Search {
  public:
   Search(const CheckedGraph& model, const SearchOptions& options)
-      : model_(model), options_(options), runner_(model, options.seed), rng_(options.seed), start_(Clock::now()) {}
+      : model_(model),
+        options_(options),
+        runner_(model, options.seed, options.torch_runs),
+        rng_(options.seed),
+        start_(Clock::now()) {}
 
   SearchResult run();
 
@@ -35,6 +41,7 @@ class Search {
   bool is_settled(std::size_t finding) const;
   std::vector<FailingRun> try_out(const Drawn& drawn);
   void look_around();
+  Objective* objective_for(std::size_t finding, const Drawn& start, std::size_t variant);
   void pursue(SiteSearch& site, double until);
   void shrink_all();
   Drawn draw(int number);
@@ -46,6 +53,9 @@ class Search {
   Rng rng_;
   Clock::time_point start_;
   std::vector<ValueId> variables_;
+  std::map<std::string, Dims> sizes_;  // of the inputs that the following are for
+  std::unique_ptr<SizedModels> sized_;
+  std::map<std::pair<std::size_t, std::size_t>, std::optional<Objective>> objectives_;  // by finding and variant
   SearchResult result_;
 };
 
@@ -129,6 +139,24 @@ void Search::look_around() {
   }
 }
 
+// Building one costs more than a walk; sizes rarely change from one start to the next.
+Objective* Search::objective_for(std::size_t finding, const Drawn& start, std::size_t variant) {
+  std::map<std::string, Dims> sizes;
+  for (const auto& [name, datum] : start.inputs) {
+    if (datum.tensor() != nullptr) sizes[name] = datum.tensor()->dims();
+  }
+  if (!sized_ || sizes != sizes_) {
+    sized_ = std::make_unique<SizedModels>(with_sizes(model_, start));
+    sizes_ = std::move(sizes);
+    objectives_.clear();
+  }
+  const std::size_t count = Objective::variants(model_, finding);
+  const std::pair key(finding, variant % count);
+  const auto [place, fresh] = objectives_.try_emplace(key);
+  if (fresh) place->second = Objective::make(model_, *sized_, finding, variables_, key.second);
+  return place->second ? &*place->second : nullptr;
+}
+
 void Search::pursue(SiteSearch& site, double until) {
   const std::size_t before = runner_.runs();
   const auto over = [&] { return is_over() || elapsed() > until || is_confirmed(site.finding); };
@@ -137,9 +165,8 @@ void Search::pursue(SiteSearch& site, double until) {
   int last_progress = 0;
   for (int round = 0; !over() && round - last_progress < kPatience; ++round) {
     const Drawn from = draw(round);
-    std::optional<Objective> objective =
-        Objective::make(model_, with_sizes(model_, from), site.finding, variables_, static_cast<std::size_t>(round));
-    if (!objective) {
+    Objective* objective = objective_for(site.finding, from, static_cast<std::size_t>(round));
+    if (objective == nullptr) {
       site.why_not = "nothing that may vary has a derivative there";
       try_out(from);
       continue;
@@ -156,6 +183,7 @@ void Search::pursue(SiteSearch& site, double until) {
       site.closest = objective->describe(closest);
     }
   }
+  objectives_.clear();
   site.runs += runner_.runs() - before;
 }
 
@@ -190,24 +218,7 @@ SearchResult Search::run() {
   return std::move(result_);
 }
 
-// What an op draws lies in its range.
-bool is_draw(const CheckedGraph& model, const Node& node, ValueId out) {
-  const bool draws = node.op != nullptr && node.op->random && node.body == Graph::kMain && node.outputs.size() == 1;
-  return draws && out.valid() && model.analysis.reached[out.at()] && is_float(model.types[out].dtype) &&
-         model.types[out].dims().has_value();
-}
-
 }  // namespace
-
-Premises search_space(const CheckedGraph& model) {
-  Premises space = model.premises;
-  for (const Node& node : model.graph.nodes()) {
-    for (const ValueId out : node.outputs) {
-      if (is_draw(model, node, out)) space.of[out.at()] = std::make_shared<AbsTensor>(model.analysis.ranges[out.at()]);
-    }
-  }
-  return space;
-}
 
 SearchResult search_failures(const CheckedGraph& model, const SearchOptions& options) {
   return Search(model, options).run();

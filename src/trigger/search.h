@@ -21,7 +21,9 @@ struct SearchOptions {
   std::function<bool()> stop = {};                  // asked now and then; true ends the search with what it has
   std::size_t most_runs = 1'000'000;
   bool shrink = true;
-  Worker* torch = nullptr;  // computes distances and slopes, if it is there
+  // Engines on LibTorch, if they are there: one keeps the model, the other what distances and slopes are computed with.
+  Worker* torch_runs = nullptr;
+  Worker* torch = nullptr;
 };
 
 // How one finding's search ended.
