@@ -8,6 +8,7 @@
 #include "check/constants.h"
 #include "check/convert.h"
 #include "check/joint.h"
+#include "gradient/expand.h"
 
 namespace finity {
 
@@ -58,7 +59,7 @@ void explain_by_constants(std::vector<Finding>& findings, std::size_t first_abou
 
 CheckedGraph check_graph(Graph graph, const Contract& contract, const GraphCheckOptions& options) {
   CheckedGraph model;
-  model.graph = std::move(graph);
+  model.graph = with_gradients_written_out(std::move(graph));
   bind(model, options.bindings);
   if (options.all_names_match) refuse_unmatched(model.unmatched);
   model.types = infer_types(model.graph, model.bindings);

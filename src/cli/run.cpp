@@ -16,6 +16,7 @@
 #include "formats/model_format.h"
 #include "formats/npz/npz.h"
 #include "formats/onnx/test_data.h"
+#include "gradient/expand.h"
 #include "report/words.h"
 #include "tensor/convert.h"
 #include "types/infer.h"
@@ -222,7 +223,7 @@ std::vector<Datum> evaluate(const Graph& graph, const Options& options, Inputs& 
 
 int run(const Options& options) {
   std::vector<Note> notes;
-  const Graph graph = read_model(options.model, notes);
+  const Graph graph = with_gradients_written_out(read_model(options.model, notes));
   TestData data;
   if (!options.data.empty()) data = read_data(options.data, graph);
   if (options.compare && options.data.empty()) throw Error("--compare needs --data with the expected outputs");

@@ -12,6 +12,7 @@
 #include "exec/reference.h"
 #include "formats/onnx/onnx.h"
 #include "formats/onnx/test_data.h"
+#include "gradient/expand.h"
 #include "ops/op.h"
 #include "support/support.h"
 #include "types/infer.h"
@@ -77,7 +78,7 @@ Outcome run_official_test(const std::string& root, const std::string& test) {
   const std::string directory = root + "/" + test;
   try {
     std::vector<Note> notes;
-    const Graph graph = read_onnx(directory + "/model.onnx", notes);
+    const Graph graph = with_gradients_written_out(read_onnx(directory + "/model.onnx", notes));
     Outcome worst{"exact", ""};
     for (int set = 0; fs::exists(directory + "/test_data_set_" + std::to_string(set)); ++set) {
       const Outcome outcome = run_data_set(graph, directory + "/test_data_set_" + std::to_string(set));
