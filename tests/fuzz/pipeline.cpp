@@ -117,6 +117,7 @@ void add_modes(Words& words, Rng& rng) {
   maybe("--as", one_of({"float16", "bfloat16", "float32", "float64", "float8e4m3fn"}, rng));
   maybe("--range", one_of({"*:[0,1]", "*:[-1e30,1e30]", "*:[-5,5]", "*:[0,0]"}, rng));
   maybe("--flush-subnormals", "");
+  maybe("--train", "");
 }
 
 Words check_command(Rng& rng) {
@@ -124,6 +125,7 @@ Words check_command(Rng& rng) {
   add_modes(words, rng);
   if (rng.below(2) == 0) words.insert(words.end(), {"--verify", "2"});
   else if (rng.below(4) == 0) words.insert(words.end(), {"--accumulate", "same"});
+  else if (rng.below(2) == 0) words.insert(words.end(), {"--confirm", "--engine", "reference"});
   if (rng.below(2) == 0)
     words.insert(words.end(), {"--format", one_of({"text", "json", "sarif", "github", "markdown"}, rng)});
   return words;
