@@ -1,0 +1,102 @@
+// trigger, replay and the backward pass, as people call them.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/atomic_file.h"
+#include "cli/cli_support.h"
+#include "support/support.h"
+
+namespace finity {
+namespace {
+
+using Json = nlohmann::json;
+namespace fs = std::filesystem;
+
+const std::string kDistance = FINITY_ROOT "/examples/distance.txt --range '*:[-10,10]'";
+const std::string kSoftmax = FINITY_ROOT "/examples/naive_softmax.txt --range 'x:[-100,100]'";
+const std::string kStable = FINITY_ROOT "/examples/stable_softmax.txt --range 'x:[-100,100]'";
+const std::string kSum = FINITY_ROOT "/testdata/models/large_sum.txt --range 'x:[-100,100]'";
+
+bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+class Trigger : public testing::Test {
+ protected:
+  Finished run(const std::string& arguments) { return run_in(folder_.path(), arguments); }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(Trigger, FindsTheInputThatFails) {
+  const Finished finished = run("trigger --engine reference " + kSoftmax);
+  EXPECT_EQ(finished.exit_code, 1);
+  EXPECT_TRUE(contains(finished.output, "confirmed FN201")) << finished.output;
+  EXPECT_TRUE(contains(finished.output, "seen when run")) << finished.output;
+  EXPECT_EQ(run("trigger " + kStable).exit_code, 0);
+}
+
+TEST_F(Trigger, WitnessesAreReplayed) {
+  run("trigger --engine reference --witness w " + kSoftmax);
+  ASSERT_FALSE(fs::is_empty(folder_.file("w")));
+  for (const auto& entry : fs::directory_iterator(folder_.file("w"))) {
+    const Finished again = run("replay w/" + entry.path().filename().string());
+    EXPECT_EQ(again.exit_code, 1) << again.output;
+    EXPECT_TRUE(contains(again.output, "reference: not finite: 'probabilities'")) << again.output;
+  }
+  const Finished missing = run("replay nowhere");
+  EXPECT_EQ(missing.exit_code, 2);
+  EXPECT_TRUE(contains(missing.output, "nowhere")) << missing.output;
+}
+
+TEST_F(Trigger, FindingsOfTheBackwardPassNameTheForwardNode) {
+  EXPECT_EQ(run("check " + kDistance).exit_code, 0);
+  const Finished trained = run("check --train " + kDistance);
+  EXPECT_EQ(trained.exit_code, 1);
+  EXPECT_TRUE(contains(trained.output, "possible FN101")) << trained.output;
+  EXPECT_TRUE(contains(trained.output, "for the derivative of node 'root' (Sqrt)")) << trained.output;
+  EXPECT_TRUE(contains(trained.output, "gradient of 'loss' by 2 inputs")) << trained.output;
+  const Finished confirmed = run("check --train --confirm --engine reference " + kDistance);
+  EXPECT_TRUE(contains(confirmed.output, "confirmed FN101")) << confirmed.output;
+}
+
+// A gradient that stops is not green.
+TEST_F(Trigger, UnknownDerivativesAreSaid) {
+  write_file_atomically(folder_.file("m.txt"), R"(opset 17
+graph g (x: float32[2, 2]) -> (y: float32[2, 2]) {
+  s = SequenceConstruct(x)
+  const zero: int64[] = {0}
+  y = SequenceAt(s, zero)
+}
+)");
+  const Finished finished = run("check --train m.txt");
+  EXPECT_EQ(finished.exit_code, 1);
+  EXPECT_TRUE(contains(finished.output, "unknown FN905")) << finished.output;
+}
+
+TEST_F(Trigger, WrongWordsAreErrors) {
+  const auto expect_error = [&](const std::string& arguments, const std::string& word) {
+    const Finished finished = run(arguments);
+    EXPECT_EQ(finished.exit_code, 2) << arguments << "\n" << finished.output;
+    EXPECT_TRUE(contains(finished.output, word)) << finished.output;
+  };
+  expect_error("check --loss loss " + kDistance, "--train");
+  expect_error("check --train --loss lost " + kDistance, "'loss'");
+  expect_error("check --site root " + kDistance, "--confirm");
+  expect_error("trigger --site rot " + kSoftmax, "rot");
+  expect_error("trigger --keep-list k.txt " + kSum, "--as");
+  EXPECT_FALSE(fs::exists(folder_.file("k.txt")));
+}
+
+TEST_F(Trigger, KeepListsAreWrittenForConverters) {
+  EXPECT_EQ(run("check --as fp16 --keep-list k.txt " + kSum).exit_code, 1);
+  run("check --as half --keep-list k.json " + kSum);
+  const Json names = Json::parse(read_text_file(folder_.file("k.json")));
+  std::string lines;
+  for (const Json& name : names) lines += name.get<std::string>() + "\n";
+  EXPECT_FALSE(names.empty());
+  EXPECT_EQ(read_text_file(folder_.file("k.txt")), lines);
+}
+
+}  // namespace
+}  // namespace finity
