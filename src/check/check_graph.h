@@ -13,7 +13,8 @@ namespace finity {
 
 // The backward pass is checked too: gradients of a loss.
 struct Training {
-  std::string loss = {};  // an output; "": the only float one
+  std::string loss = {};             // an output; "": the only float one
+  std::vector<std::string> by = {};  // inputs and weights, by name or glob; empty: all but single numbers
 };
 
 struct GraphCheckOptions {

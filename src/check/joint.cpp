@@ -1,8 +1,9 @@
 #include "check/joint.h"
 
 #include <algorithm>
+#include <iterator>
 
-#include "base/suggest.h"
+#include "check/contract.h"
 
 namespace finity {
 
@@ -30,47 +31,63 @@ ValueId loss_of(const Graph& graph, const Types& types, const std::string& name)
   throw Error("--loss: the model has no float output named '" + name + "'; " + choices);
 }
 
-// Epsilons and factors are initializers too, but nobody trains them.
+// Single numbers are mostly epsilons and exponents, which nobody trains.
 bool is_weight(const Graph& graph, ValueId id) {
   const Value& value = graph.value(id);
-  if (!value.constant || !is_float(value.constant->dtype())) return false;
-  const Dims& dims = value.constant->dims();
-  return !dims.empty() && element_count(dims) > 1;
+  return value.constant && is_float(value.constant->dtype()) && !value.constant->dims().empty();
 }
 
-std::vector<ValueId> trained_values(const Graph& graph, const Types& types, bool& weights) {
+std::vector<ValueId> values_by_default(const Graph& graph, const Types& types) {
   std::vector<ValueId> found;
-  for (const ValueId id : graph.main().constants) {
-    if (is_weight(graph, id)) found.push_back(id);
-  }
-  weights = !found.empty();
-  if (weights) return found;
   for (const ValueId id : graph.main().inputs) {
     if (is_differentiable(types[id])) found.push_back(id);
   }
+  for (const ValueId id : graph.main().constants) {
+    if (is_weight(graph, id) && std::ranges::find(found, id) == found.end()) found.push_back(id);
+  }
   return found;
+}
+
+std::vector<ValueId> values_named(const Graph& graph, const Types& types, const std::vector<std::string>& patterns) {
+  std::vector<ValueId> candidates = graph.main().inputs;
+  std::ranges::copy(graph.main().constants, std::back_inserter(candidates));
+  std::vector<ValueId> found;
+  for (const std::string& pattern : patterns) {
+    const std::size_t before = found.size();
+    for (const ValueId id : candidates) {
+      const bool fits = is_differentiable(types[id]) && matches_glob(pattern, graph.value(id).name);
+      if (fits && std::ranges::find(found, id) == found.end()) found.push_back(id);
+    }
+    if (found.size() == before) throw Error("--by: the model has no float input or weight named '" + pattern + "'");
+  }
+  return found;
+}
+
+std::string counted_words(std::size_t count, const std::string& word) {
+  return std::to_string(count) + " " + word + (count == 1 ? "" : "s");
 }
 
 }  // namespace
 
 JointGraph with_backward_pass(const Graph& graph, const Types& types, const Training& training) {
   const ValueId loss = loss_of(graph, types, training.loss);
-  bool weights = false;
-  const std::vector<ValueId> wanted = trained_values(graph, types, weights);
+  const std::vector<ValueId> wanted =
+      training.by.empty() ? values_by_default(graph, types) : values_named(graph, types, training.by);
   GraphWriter writer(graph, types);
   GradientResult gradient = add_gradient(writer, loss, wanted);
-  std::size_t count = 0;
+  std::size_t inputs = 0, weights = 0;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     if (!gradient.of[i].valid()) continue;
-    ++count;
+    ++(graph.value(wanted[i]).constant ? weights : inputs);
     writer.add_output(gradient.of[i], "gradient of " + graph.value(wanted[i]).name);
   }
-  if (count == 0 && gradient.stops.empty()) {
-    throw Error("--train: '" + graph.value(loss).name + "' depends on no weight" + (weights ? "" : " or float input"));
+  if (inputs + weights == 0 && gradient.stops.empty()) {
+    throw Error("--train: no gradient of '" + graph.value(loss).name + "' by a float input or weight is defined");
   }
   JointGraph joint;
-  joint.words = "gradient of '" + graph.value(loss).name + "' by " + std::to_string(count) +
-                (weights ? " weight" : " input") + (count == 1 ? "" : "s");
+  joint.words = "gradient of '" + graph.value(loss).name + "' by ";
+  if (inputs > 0 || weights == 0) joint.words += counted_words(inputs, "input");
+  if (weights > 0) joint.words += (inputs > 0 ? " and " : "") + counted_words(weights, "weight");
   joint.stops = std::move(gradient.stops);
   GraphWriter::Result built = std::move(writer).finish();
   joint.graph = std::move(built.graph);

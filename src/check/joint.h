@@ -16,8 +16,9 @@ struct JointGraph {
   std::vector<GradientStop> stops = {};
 };
 
-// Gradients by the weights (float initializers with several elements), or by the float inputs of a model without any;
-// they become outputs of the graph. Throws Error when the loss is not there, is no float, or depends on none of them.
+// Gradients by the float inputs and the weights (float initializers that are no single numbers), or by what
+// Training::by names; they become outputs of the graph. Throws Error when the loss is not there, is no float, or has no
+// gradient by any of them.
 JointGraph with_backward_pass(const Graph& graph, const Types& types, const Training& training);
 
 }  // namespace finity

@@ -128,6 +128,7 @@ bool Judge::predicted_failure(const Node& node, std::span<const Datum> outputs, 
 Datum Judge::operand(ValueId id) const {
   if (!id.valid()) return {};
   if (const Datum* datum = concrete(id)) return *datum;
+  if (const auto entered = entering_.find(id); entered != entering_.end()) return entered->second;
   const Value& value = graph_.value(id);
   return value.constant && value.constant->missing().empty() ? Datum(value.constant->load()) : Datum();
 }
@@ -257,7 +258,12 @@ void Judge::check_output(const Node& node, ValueId id, const Datum& datum, const
   if (check_relations(id, datum)) count(id, datum);
 }
 
-void Judge::look_at(const Node& node, std::span<const Datum> outputs) {
+void Judge::look_at(const Node& node, std::span<const Datum> outputs, std::span<const Datum> inputs) {
+  entering_.clear();
+  for (std::size_t i = 0; i < inputs.size() && node.body != Graph::kMain; ++i) {
+    const ValueId id = node.inputs[i];
+    if (id.valid() && !graph_.value(id).producer.valid() && !values_.contains(id)) entering_[id] = inputs[i];
+  }
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (node.outputs[i].valid() && (!partial_ || outputs[i].present())) values_[node.outputs[i]] = outputs[i];
   }

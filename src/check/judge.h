@@ -36,7 +36,8 @@ class Judge {
   // Elements of a value that no node computes.
   void give(ValueId id, Datum datum);
   void check_given(ValueId id);
-  void look_at(const Node& node, std::span<const Datum> outputs);
+  // `inputs`: what the node got, where it is at hand: operands that enter a body from outside are known only so.
+  void look_at(const Node& node, std::span<const Datum> outputs, std::span<const Datum> inputs = {});
   // The run ended with an error that names a node, as when an integer is divided by zero.
   void stopped(std::string_view error) const;
 
@@ -66,8 +67,9 @@ class Judge {
   Met met_;
   std::unordered_map<NodeId, std::vector<const Finding*>> open_;  // findings that were not proved
   std::unordered_map<ValueId, Datum> values_;
-  std::vector<bool> failed_;       // by ValueId: comes after a failure that was predicted
-  std::vector<bool> body_failed_;  // by BodyId: something in it failed
+  std::unordered_map<ValueId, Datum> entering_;  // operands of the node looked at that enter a body
+  std::vector<bool> failed_;                     // by ValueId: comes after a failure that was predicted
+  std::vector<bool> body_failed_;                // by BodyId: something in it failed
 };
 
 }  // namespace finity

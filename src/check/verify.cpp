@@ -10,12 +10,10 @@ namespace finity {
 
 namespace {
 
-constexpr std::string_view kEscape = "verification failed: ";
-
 [[noreturn]] void fail(const Graph& graph, const Node* node, ValueId id, const std::string& what) {
   const std::string given = graph.value(id).producer.valid() ? "value" : "input";
   const std::string where = node == nullptr ? given : describe(graph, *node) + ": output";
-  throw Error(std::string(kEscape) + where + " '" + graph.value(id).name + "' " + what);
+  throw Error(std::string(kVerificationFailed) + where + " '" + graph.value(id).name + "' " + what);
 }
 
 // Keeps the first witness of each finding.
@@ -56,7 +54,9 @@ std::vector<Datum> run_once(const Graph& graph, const Analysis& analysis, const 
   std::vector<Note> unsupported;
   std::vector<Datum> outputs;
   RunOptions options = {.seed = seed, .trace = {}, .unsupported = &unsupported, .weights = &drawn.weights};
-  options.trace = [&](const Node& node, std::span<const Datum> made) { judge.look_at(node, made); };
+  options.watch = [&](const Node& node, std::span<const Datum> given, std::span<const Datum> made) {
+    judge.look_at(node, made, given);
+  };
   try {
     outputs = run_reference(graph, drawn.inputs, options);
   } catch (const TimeUp&) {
@@ -64,7 +64,7 @@ std::vector<Datum> run_once(const Graph& graph, const Analysis& analysis, const 
   } catch (const Error& error) {
     // On its way here an escape was given the context of an evaluation that failed, which it is not.
     const std::string_view text = error.what();
-    if (const std::size_t at = text.find(kEscape); at != std::string_view::npos)
+    if (const std::size_t at = text.find(kVerificationFailed); at != std::string_view::npos)
       throw Error(std::string(text.substr(at)));
     judge.stopped(text);
     ++report.failed;

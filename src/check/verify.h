@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -16,6 +17,9 @@
 #include "exec/reference.h"
 
 namespace finity {
+
+// How the message begins when a run leaves a range that was proved.
+inline constexpr std::string_view kVerificationFailed = "verification failed: ";
 
 struct VerifyOptions {
   int runs = 100;

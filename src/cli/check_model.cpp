@@ -89,7 +89,8 @@ CheckPlan plan_of(const CheckSettings& settings) {
   plan.check.analysis = check_options_of(settings);
   plan.check.target = target_of(settings);
   if (settings.loss && !settings.train) throw Error("--loss needs --train");
-  if (settings.train) plan.check.training = Training{settings.loss.value_or("")};
+  if (!settings.by.empty() && !settings.train) throw Error("--by needs --train");
+  if (settings.train) plan.check.training = Training{settings.loss.value_or(""), settings.by};
   plan.confirm = settings.confirm.value_or(0);
   plan.sites = settings.sites;
   plan.engine = settings.engine.value_or("auto");

@@ -164,9 +164,11 @@ void add_model_options(CLI::App& command, CheckSettings& settings) {
       .add_option("--memory-limit", settings.memory_limit,
                   "Megabytes of ranges per model (default 4096; 0: no limit); what is not reached is unknown")
       ->check(not_negative);
-  command.add_flag("--train", settings.train, "Check the backward pass too: gradients of the loss by the weights");
+  command.add_flag("--train", settings.train,
+                   "Check the backward pass too: gradients of the loss by inputs and weights");
   command.add_option("--loss", settings.loss,
                      "For --train: the output to take the gradient of (default: the only one)");
+  repeatable("--by", settings.by, "For --train: only by these inputs and weights, names or globs (repeatable)");
   command.add_flag("--flush-subnormals", settings.flush_subnormals, "Subnormal numbers may be flushed to zero");
   command.add_option("--config", settings.config, "Settings file (default: finity.toml here or in a folder above)");
   command.add_flag("--no-config", settings.no_config, "Do not look for finity.toml");

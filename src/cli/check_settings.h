@@ -28,6 +28,7 @@ struct CheckSettings {
   std::optional<std::string> numeric = {};
   bool train = false;
   std::optional<std::string> loss = {};
+  std::vector<std::string> by = {};
   std::optional<double> time_limit = {};
   std::optional<double> memory_limit = {};
   bool flush_subnormals = false;

@@ -123,4 +123,8 @@ ValueId BuildCall::ones_like(ValueId value) { return filled_like(*this, value, 1
 
 void flat(BuildCall&) {}
 
+void zero_slope(BuildCall& call) {
+  if (call.wanted(0)) call.give(0, call.zeros_like(call.in(0)));
+}
+
 }  // namespace finity

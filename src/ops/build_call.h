@@ -112,8 +112,10 @@ class BuildCall : public Call {
   Derive derive_;
 };
 
-// Nothing flows back: the result is constant almost everywhere, or no gradient is defined.
+// Nothing flows back: no gradient is defined.
 void flat(BuildCall& call);
+// Zeros flow back, as PyTorch has it for steps: what comes before may turn them into NaN.
+void zero_slope(BuildCall& call);
 
 // The text forms above. Throws Error when the text is malformed: a bug in the op table, found by its tests.
 void give_gradients(BuildCall& call, std::string_view text);

@@ -308,10 +308,19 @@ std::string Advisor::on_domain(const Finding& finding, const Rule& rule) const {
   return "";
 }
 
+// Nodes of the backward pass are not in the user's model: the forward operation is what can be changed.
+Advice Advisor::on_derivative(const Finding& finding) const {
+  const Node& forward = graph().node(graph().node(finding.node).gradient_of);
+  return {.fix = "keep the operand of " + describe(graph(), forward) +
+                 " away from where its derivative is not finite: add an epsilon before the operation (inside a root or "
+                 "norm), and where a Where chooses, replace the operand before it too"};
+}
+
 Advice Advisor::on(const Finding& finding, const Rule& rule) {
   const std::string_view code = rule.code;
   const bool has_value = finding.value.valid();
   if (!has_value) return {};
+  if (finding.node.valid() && graph().node(finding.node).gradient_of.valid()) return on_derivative(finding);
   if (code == "FN301") return on_masked_softmax(finding);
   if (is_one_of(code, {"FN101", "FN114"})) return {.fix = on_divisor(finding)};
   if (code == "FN208" && finding.node.valid()) return {.fix = on_tiny_divisor(finding)};

@@ -31,6 +31,7 @@ class Advisor {
   bool uses(ValueId id, std::string_view op, ValueId* result = nullptr);
   void count_users();
 
+  Advice on_derivative(const Finding& finding) const;
   std::string on_divisor(const Finding& finding);
   std::string on_tiny_divisor(const Finding& finding) const;
   std::string on_logarithm(const Finding& finding);

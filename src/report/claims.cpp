@@ -135,6 +135,7 @@ void add_claims(Report& report, const CheckedGraph& model, const Contract& contr
 }
 
 void add_searches(Report& report, const SearchResult& result) {
+  if (!result.failed.empty()) report.notes.push_back({"search", "some inputs could not be run: " + result.failed});
   for (Alarm& alarm : report.alarms) {
     const auto site = std::ranges::find(result.sites, alarm.finding, &SiteSearch::finding);
     if (site == result.sites.end() || site->confirmed) continue;

@@ -284,6 +284,7 @@ Evaluation Objective::evaluate(const Drawn& drawn, std::uint64_t seed, Worker* t
 }
 
 std::string Objective::describe(double distance) const {
+  if (distance <= 0) return "reached in double precision, but not in the model's own format";
   if (!overflow_) return number_text(distance) + " away from " + unsafe_;
   return "at most " + number_text(limit_ * std::exp(-distance)) + " of " + number_text(limit_);
 }

@@ -17,7 +17,9 @@ constexpr double kSlowSeconds = 0.1;
 
 // What an op draws lies in its range.
 bool is_draw(const CheckedGraph& model, const Node& node, ValueId out) {
-  const bool draws = node.op != nullptr && node.op->random && node.body == Graph::kMain && node.outputs.size() == 1;
+  // Dropout draws too, but what it gives also depends on its operand.
+  const bool only_draws = node.op != nullptr && node.op->random && (node.inputs.empty() || node.op->shape_only);
+  const bool draws = only_draws && node.body == Graph::kMain && node.outputs.size() == 1;
   return draws && out.valid() && model.analysis.reached[out.at()] && is_float(model.types[out].dtype) &&
          model.types[out].dims().has_value();
 }
@@ -75,7 +77,9 @@ std::vector<FailingRun> Runner::run(const Drawn& drawn) {
   slow_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() > kSlowSeconds;
   if (report.failed > 0) failure_ = report.first_failure;
   const auto shared = std::make_shared<const Drawn>(drawn);
+  const bool shows = outputs.empty() || std::ranges::any_of(outputs, has_non_finite_element);
   for (FailingRun& witness : report.witnesses) {
+    if (!shows) witness.what += " (the outputs stay finite)";
     witness.drawn = shared;
     witness.outputs = outputs;
   }

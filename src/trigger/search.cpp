@@ -210,10 +210,14 @@ SearchResult Search::run() {
     if (options_.shrink) shrink_all();
   } catch (const TimeUp&) {
     result_.time_up = true;
+  } catch (const Error& error) {
+    // A proof that does not hold is a bug of finity and ends everything; a model that cannot be run is not.
+    if (std::string_view(error.what()).starts_with(kVerificationFailed)) throw;
+    result_.failed = error.what();
   }
   for (SiteSearch& site : result_.sites) site.confirmed = is_confirmed(site.finding);
   result_.runs = runner_.runs();
-  result_.failed = runner_.failure();
+  if (result_.failed.empty()) result_.failed = runner_.failure();
   result_.time_up |= elapsed() > options_.seconds;
   return std::move(result_);
 }

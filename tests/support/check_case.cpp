@@ -198,7 +198,7 @@ class CaseReader {
     else if (name == "affine") settings.affine = number(value) != 0;
     else if (name == "flush_subnormals") settings.flush_subnormals = number(value) != 0;
     else if (name == "accumulate") settings.accumulate = dtype(value);
-    else if (name == "train") case_.training = Training{value};
+    else if (name == "train") case_.training = Training{.loss = value};
     else if (name == "as") case_.target = dtype(value);
     else throw Error("no option is called '" + name + "'");
   }
