@@ -33,9 +33,11 @@ std::vector<std::string> names_of(const Graph& graph, const NodeSet& nodes) {
   return names;
 }
 
-BlockList block_list_of(const ModelAnalysis& model, const CheckPlan& plan) {
+BlockList block_list_of(const ModelAnalysis& model, const CheckPlan& plan, double seconds_used) {
+  constexpr double kUsual = 10, kMoment = 1e-3;
+  const double limit = plan.check.analysis.time_limit;
   const KeepOptions options = {.check = plan.check.analysis,
-                               .time_limit = plan.check.analysis.time_limit > 0 ? plan.check.analysis.time_limit : 10};
+                               .time_limit = limit > 0 ? std::max(limit - seconds_used, kMoment) : kUsual};
   const KeepResult found =
       find_kept_nodes(model.original, model.original_types, model.bindings, plan.contract, plan.check.target, options);
   BlockList list = {
@@ -51,6 +53,7 @@ BlockList block_list_of(const ModelAnalysis& model, const CheckPlan& plan) {
 }
 
 void fill_report(Report& report, const std::string& path, const CheckPlan& plan) {
+  const Clock::time_point start = Clock::now();
   ModelAnalysis model = analyze_model(path, plan);
   report.options = plan.shown;
   report.read_seconds = model.read_seconds;
@@ -73,7 +76,7 @@ void fill_report(Report& report, const std::string& path, const CheckPlan& plan)
   }
   // With the backward pass the search for nodes to keep would prove less than was asked.
   if (plan.check.target == DType::undefined || report.alarms.empty() || plan.check.training) return;
-  report.block_list = block_list_of(model, plan);
+  report.block_list = block_list_of(model, plan, seconds_since(start));
   report.block_list.searched = plan.confirm > 0;
   for (const Alarm& alarm : report.alarms) {
     if (alarm.verdict == Verdict::confirmed) report.block_list.failing.push_back(alarm.place.name());

@@ -148,7 +148,11 @@ void add_searches(Report& report, const SearchResult& result) {
 void add_failures(Report& report, const Graph& graph, std::span<const FailingRun> witnesses) {
   for (Alarm& alarm : report.alarms) {
     const auto witness = std::ranges::find(witnesses, alarm.finding, &FailingRun::finding);
-    if (witness != witnesses.end()) alarm.failure = failure_of(graph, *witness);
+    if (witness == witnesses.end()) continue;
+    alarm.failure = failure_of(graph, *witness);
+    // What was seen to fail is not hidden behind a cause that is only possible.
+    const bool hidden = alarm.root >= 0 && report.alarms[static_cast<std::size_t>(alarm.root)].verdict != alarm.verdict;
+    if (hidden && alarm.verdict == Verdict::confirmed) alarm.root = -1;
   }
 }
 

@@ -145,7 +145,9 @@ void ModelWriter::write_value(int field, ValueId id) {
   const Type& type = graph_.value(id).type;
   out_.message(field, [&] {
     out_.text(1, names_[id]);
-    if (type.kind != Type::Kind::unknown) out_.message(2, [&] { write_type(out_, graph_, type); });
+    // A tensor of an unknown format is said by saying nothing: readers refuse element type 0.
+    const bool nameless = type.kind == Type::Kind::tensor && type.dtype == DType::undefined;
+    if (type.kind != Type::Kind::unknown && !nameless) out_.message(2, [&] { write_type(out_, graph_, type); });
   });
 }
 
