@@ -139,6 +139,36 @@ graph g (x: float32[2, 3]) -> (y: float32[2, 3]) {
   }
 }
 
+// What Dropout gives is not a draw that a search may choose.
+TEST(Search, LeavesDropoutAlone) {
+  const CheckedGraph model = checked(R"(
+graph g (x: float32[4]) -> (loss: float32[], q: float32[4]) {
+  q = Log(x)
+  l = Dropout(x)
+  loss = ReduceSum(l) {keepdims = 0}
+})",
+                                     {"x:[0,1]"});
+  const SearchResult result = search_failures(model, kQuick);
+  EXPECT_TRUE(site_of(model, result, "FN102").confirmed);
+}
+
+TEST(Search, SeesFailuresInsideLoops) {
+  const CheckedGraph model = checked(R"(
+graph g (x: float32[2]) -> (y: float32[2]) {
+  const trips: int64[] = {1}
+  const go: bool[] = {true}
+  y = Loop(trips, go, x) {
+    body = graph (i: int64[], c: bool[], v: float32[2]) -> (c2, w) {
+      c2 = Identity(c)
+      w = Log(v)
+    }
+  }
+})",
+                                     {"x:[-2,-1]"});
+  const SearchResult result = search_failures(model, kQuick);
+  EXPECT_TRUE(site_of(model, result, "FN102").confirmed);
+}
+
 // ---- examples/patterns ---------------------------------------------------------
 
 struct Pattern {
