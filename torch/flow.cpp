@@ -37,6 +37,15 @@ TorchValue collected(const TorchCall& call, ValueId body_output, const Values& p
 
 constexpr std::int64_t kMaxIterations = 10'000'000;
 
+// Scalars, or vectors of one element where the body declares them so.
+TorchValue as_declared(const TorchCall& call, const Body& body, std::size_t input, TorchValue value) {
+  const Type& declared = call.graph().value(body.inputs[input]).type;
+  const bool vector = declared.is_tensor() && declared.ranked && declared.shape.size() == 1;
+  if (value.tensor.numel() != 1) return value;
+  value.tensor = vector ? value.tensor.reshape({1}) : value.tensor.reshape({});
+  return value;
+}
+
 void lower_loop(TorchCall& call) {
   const BodyId id = call.body("body");
   const Body& body = call.graph().body(id);
@@ -51,7 +60,8 @@ void lower_loop(TorchCall& call) {
   std::vector<Values> parts(scans);
   for (std::int64_t i = 0; i < trips && (!counts || truth(arguments[1])); ++i) {
     check_time();
-    arguments[0] = number(i);
+    arguments[0] = as_declared(call, body, 0, number(i));
+    arguments[1] = as_declared(call, body, 1, arguments[1]);
     const Values results = call.run_body(id, arguments);
     std::copy_n(results.begin(), 1 + states, arguments.begin() + 1);
     for (std::size_t k = 0; k < scans; ++k) parts[k].push_back(results.at(1 + states + k));

@@ -24,6 +24,14 @@ constexpr TorchLowering from_shape(std::string_view name) { return {name, "", lo
 // Constants, random numbers (drawn as the reference draws them), strings, positions, labels: results that are not
 // derived, or whose derivatives nobody has asked for yet.
 constexpr TorchLowering kByReference[] = {
+    // Gradients as graphs of their own; derivatives of models are LibTorch's.
+    by_reference("SumTo", "finity"),
+    by_reference("ConvInputGradient", "finity"),
+    by_reference("ConvWeightGradient", "finity"),
+    by_reference("MaxPoolGradient", "finity"),
+    by_reference("AveragePoolGradient", "finity"),
+    by_reference("SumPoolGradient", "finity"),
+    by_reference("GridSampleGradient", "finity"),
     by_reference("Constant"),
     by_reference("ConstantFill"),
     by_reference("GivenTensorFill"),

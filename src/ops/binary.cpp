@@ -202,10 +202,10 @@ void refuse_legacy_axis(const BuildCall& call) {
   if (call.has_attr("axis")) throw Unsupported("its derivative is not known with the attribute 'axis'");
 }
 
-template <Text kText>
+template <Text Formula>
 void broadcast_gradients(BuildCall& call) {
   refuse_legacy_axis(call);
-  give_gradients(call, kText.view());
+  give_gradients(call, Formula.view());
 }
 
 // a - n b, where n is the quotient rounded as the op does.

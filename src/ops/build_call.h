@@ -130,14 +130,14 @@ struct Text {
   constexpr std::string_view view() const { return {letters.data(), N - 1}; }
 };
 
-template <Text kText>
+template <Text Formula>
 void gradients(BuildCall& call) {
-  give_gradients(call, kText.view());
+  give_gradients(call, Formula.view());
 }
 
-template <Text kText>
+template <Text Formula>
 ValueId quantity(BuildCall& call) {
-  return build_expression(call, kText.view());
+  return build_expression(call, Formula.view());
 }
 
 }  // namespace finity

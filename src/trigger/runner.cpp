@@ -7,6 +7,7 @@
 #include "exec/first_failure.h"
 #include "formats/onnx/onnx.h"
 #include "graph/builder.h"
+#include "ops/build_call.h"
 #include "ops/op.h"
 
 namespace finity {
@@ -17,11 +18,11 @@ constexpr double kSlowSeconds = 0.1;
 
 // What an op draws lies in its range.
 bool is_draw(const CheckedGraph& model, const Node& node, ValueId out) {
-  // Dropout draws too, but what it gives also depends on its operand.
-  const bool only_draws = node.op != nullptr && node.op->random && (node.inputs.empty() || node.op->shape_only);
+  // What Dropout and Bernoulli give also depends on their operands.
+  const bool only_draws = node.op != nullptr && node.op->random && node.op->vjp == flat;
   const bool draws = only_draws && node.body == Graph::kMain && node.outputs.size() == 1;
-  return draws && out.valid() && model.analysis.reached[out.at()] && is_float(model.types[out].dtype) &&
-         model.types[out].dims().has_value();
+  return draws && out.valid() && !model.analysis.ranges[out.at()].hull().integer && model.analysis.reached[out.at()] &&
+         is_float(model.types[out].dtype) && model.types[out].dims().has_value();
 }
 
 }  // namespace
