@@ -125,7 +125,7 @@ Words check_command(Rng& rng) {
   add_modes(words, rng);
   if (rng.below(2) == 0) words.insert(words.end(), {"--verify", "2"});
   else if (rng.below(4) == 0) words.insert(words.end(), {"--accumulate", "same"});
-  else if (rng.below(2) == 0) words.insert(words.end(), {"--confirm", "--engine", "reference"});
+  else if (rng.below(6) == 0) words.insert(words.end(), {"--confirm", "--engine", "reference"});
   if (rng.below(2) == 0)
     words.insert(words.end(), {"--format", one_of({"text", "json", "sarif", "github", "markdown"}, rng)});
   return words;
