@@ -37,6 +37,11 @@ bool is_weight(const Graph& graph, ValueId id) {
   return value.constant && is_float(value.constant->dtype()) && !value.constant->dims().empty();
 }
 
+bool is_single_number(const Graph& graph, ValueId id) {
+  const Value& value = graph.value(id);
+  return value.constant && is_float(value.constant->dtype()) && value.constant->dims().empty();
+}
+
 std::vector<ValueId> values_by_default(const Graph& graph, const Types& types) {
   std::vector<ValueId> found;
   for (const ValueId id : graph.main().inputs) {
@@ -88,6 +93,10 @@ JointGraph with_backward_pass(const Graph& graph, const Types& types, const Trai
   joint.words = "gradient of '" + graph.value(loss).name + "' by ";
   if (inputs > 0 || weights == 0) joint.words += counted_words(inputs, "input");
   if (weights > 0) joint.words += (inputs > 0 ? " and " : "") + counted_words(weights, "weight");
+  // One of them may be trained after all.
+  const auto numbers = static_cast<std::size_t>(
+      std::ranges::count_if(graph.main().constants, [&](ValueId id) { return is_single_number(graph, id); }));
+  if (training.by.empty() && numbers > 0) joint.words += " (not by " + counted_words(numbers, "single number") + ")";
   joint.stops = std::move(gradient.stops);
   GraphWriter::Result built = std::move(writer).finish();
   joint.graph = std::move(built.graph);
