@@ -114,7 +114,7 @@ const Hazard* hazard_among(const OpDef& op, const Finding& site, std::size_t var
   return same.empty() ? hazard_of(op, site.rule, site.operand) : same[variant % same.size()];
 }
 
-// The set without infinite values: those show themselves as overflows.
+// Nothing but infinities is unsafe: what comes near is an overflow.
 bool only_infinities(const UnsafeSet& set) {
   return std::ranges::all_of(set, [](const Unsafe& part) { return std::isinf(part.lo) && part.lo == part.hi; });
 }
@@ -181,7 +181,6 @@ std::optional<Objective> Objective::make(const CheckedGraph& model, const SizedM
   const SizedModel& base = hazard != nullptr && hazard->quantity != nullptr ? sized.plain : sized.wide;
   GraphWriter writer(base.graph, base.types);
   Objective objective;
-  objective.model_ = &model;
   const DType dtype = site.value.valid() ? model.types[site.value].dtype : DType::undefined;
   ValueId distance;
   try {

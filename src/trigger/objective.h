@@ -67,7 +67,6 @@ class Objective {
   std::string forward_ = {};             // the graph without gradients as an ONNX file, written when LibTorch is asked
   bool torch_refused_ = false;
   std::vector<DType> dtypes_ = {};  // by ValueId
-  const CheckedGraph* model_ = nullptr;
   bool overflow_ = false;
   double limit_ = 0;         // of an overflow
   std::string unsafe_ = {};  // "<= 0"

@@ -39,7 +39,7 @@ class Search {
   double elapsed() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
   bool is_confirmed(std::size_t finding) const;
   bool is_settled(std::size_t finding) const;
-  std::vector<FailingRun> try_out(const Drawn& drawn);
+  void try_out(const Drawn& drawn);
   void look_around();
   Objective* objective_for(std::size_t finding, const Drawn& start, std::size_t variant);
   void pursue(SiteSearch& site, double until);
@@ -75,9 +75,7 @@ void Search::pick_variables() {
   }
 }
 
-bool Search::is_over() const {
-  return elapsed() > options_.seconds || runner_.runs() >= options_.most_runs || (options_.stop && options_.stop());
-}
+bool Search::is_over() const { return elapsed() > options_.seconds || (options_.stop && options_.stop()); }
 
 bool Search::is_confirmed(std::size_t finding) const {
   return std::ranges::find(result_.witnesses, finding, &FailingRun::finding) != result_.witnesses.end();
@@ -92,12 +90,10 @@ bool Search::is_settled(std::size_t finding) const {
 }
 
 // Runs the model and keeps what it shows, whichever finding it is about.
-std::vector<FailingRun> Search::try_out(const Drawn& drawn) {
-  std::vector<FailingRun> seen = runner_.run(drawn);
-  for (const FailingRun& witness : seen) {
-    if (!is_confirmed(witness.finding)) result_.witnesses.push_back(witness);
+void Search::try_out(const Drawn& drawn) {
+  for (FailingRun& witness : runner_.run(drawn)) {
+    if (!is_confirmed(witness.finding)) result_.witnesses.push_back(std::move(witness));
   }
-  return seen;
 }
 
 std::size_t size_of(const Datum& datum) { return static_cast<std::size_t>(datum.tensor()->size()); }
@@ -158,7 +154,6 @@ Objective* Search::objective_for(std::size_t finding, const Drawn& start, std::s
 }
 
 void Search::pursue(SiteSearch& site, double until) {
-  const std::size_t before = runner_.runs();
   const auto over = [&] { return is_over() || elapsed() > until || is_confirmed(site.finding); };
   double closest = std::numeric_limits<double>::infinity();
   constexpr int kPatience = 24;  // walks that came no nearer
@@ -184,7 +179,6 @@ void Search::pursue(SiteSearch& site, double until) {
     }
   }
   objectives_.clear();
-  site.runs += runner_.runs() - before;
 }
 
 void Search::shrink_all() {
@@ -207,7 +201,7 @@ SearchResult Search::run() {
       const double share = (options_.seconds - elapsed()) / static_cast<double>(result_.sites.size() - i);
       pursue(result_.sites[i], elapsed() + share);
     }
-    if (options_.shrink) shrink_all();
+    shrink_all();
   } catch (const TimeUp&) {
     result_.time_up = true;
   } catch (const Error& error) {

@@ -19,8 +19,6 @@ struct SearchOptions {
   std::uint64_t seed = 0;
   std::function<bool(const Finding&)> wanted = {};  // empty: all that are possible
   std::function<bool()> stop = {};                  // asked now and then; true ends the search with what it has
-  std::size_t most_runs = 1'000'000;
-  bool shrink = true;
   // Engines on LibTorch, if they are there: one keeps the model, the other what distances and slopes are computed with.
   Worker* torch_runs = nullptr;
   Worker* torch = nullptr;
@@ -30,7 +28,6 @@ struct SearchOptions {
 struct SiteSearch {
   std::size_t finding = 0;
   bool confirmed = false;
-  std::size_t runs = 0;      // of the model, on behalf of this finding
   std::string closest = {};  // "0.25 away from <= 0"; "" where there is no distance
   std::string why_not = {};  // why no gradient could be followed; "" when one was
 };
@@ -38,7 +35,7 @@ struct SiteSearch {
 struct SearchResult {
   std::vector<FailingRun> witnesses = {};  // one for each confirmed finding, small, run again before it was kept
   std::vector<SiteSearch> sites = {};
-  std::size_t runs = 0;
+  std::size_t runs = 0;  // of the model; each counts for all findings
   bool time_up = false;
   std::string failed = {};  // why the model could not be run at all
 };
