@@ -47,6 +47,9 @@ class Objective {
   // on this.
   Evaluation evaluate(const Drawn& drawn, std::uint64_t seed, Worker* torch);
 
+  // LibTorch computed the last one.
+  bool was_in_torch() const { return !forward_.empty() && !torch_refused_; }
+
   // What a distance means: "0.25 away from <= 0", "at most 1e+20 of 3.4028235e+38".
   std::string describe(double distance) const;
   // Steps of distance / slope make sense: the distance is that of a number, not of a logarithm.
