@@ -35,14 +35,12 @@ class Interpreter {
   const Datum& get(ValueId id);
   std::vector<Datum> outputs_of(const Body& body);
   void count_uses();
-  std::vector<bool> needed_nodes() const;
   void release(const Node& node);
 
   const Graph& graph_;
   const RunOptions& options_;
   Rng rng_;
   std::vector<Datum> values_;
-  std::vector<bool> needed_;          // by NodeId; empty: all of them
   std::unordered_set<ValueId> lost_;  // cannot be computed, see RunOptions::unsupported
   std::vector<int> uses_;             // of main-body values: how many nodes still need them
 };
@@ -54,30 +52,10 @@ void Interpreter::count_uses() {
     if (id.valid()) ++uses_[id.at()];
   };
   for (const NodeId id : graph_.main().nodes) {
-    if (!needed_.empty() && !needed_[id.at()]) continue;
     std::ranges::for_each(graph_.node(id).inputs, use);
     std::ranges::for_each(graph_.node(id).captures, use);
   }
   std::ranges::for_each(graph_.main().outputs, use);
-}
-
-// Nodes of the main body from which an output is computed, and all nodes of subgraphs.
-std::vector<bool> Interpreter::needed_nodes() const {
-  std::vector<bool> needed(graph_.nodes().size(), true);
-  std::vector<bool> wanted(graph_.values().size(), false);
-  const auto want = [&](ValueId id) {
-    if (id.valid()) wanted[id.at()] = true;
-  };
-  std::ranges::for_each(graph_.main().outputs, want);
-  for (std::size_t i = graph_.main().nodes.size(); i-- > 0;) {
-    const NodeId id = graph_.main().nodes[i];
-    const Node& node = graph_.node(id);
-    needed[id.at()] = std::ranges::any_of(node.outputs, [&](ValueId out) { return out.valid() && wanted[out.at()]; });
-    if (!needed[id.at()]) continue;
-    std::ranges::for_each(node.inputs, want);
-    std::ranges::for_each(node.captures, want);
-  }
-  return needed;
 }
 
 void Interpreter::release(const Node& node) {
@@ -109,7 +87,6 @@ void Interpreter::load_inputs(const Inputs& inputs) {
 
 std::vector<Datum> Interpreter::run_main(const Inputs& inputs) {
   load_inputs(inputs);
-  if (options_.only_needed) needed_ = needed_nodes();
   count_uses();
   run_nodes(graph_.main());
   return outputs_of(graph_.main());
@@ -136,7 +113,6 @@ std::vector<Datum> Interpreter::outputs_of(const Body& body) {
 void Interpreter::run_nodes(const Body& body) {
   for (const NodeId id : body.nodes) {
     const Node& node = graph_.node(id);
-    if (!needed_.empty() && !needed_[id.at()]) continue;
     try {
       if (!depends_on_lost(node)) with_memory_errors([&] { run_node(node); });
     } catch (const Unsupported& error) {

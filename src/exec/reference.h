@@ -27,8 +27,6 @@ struct RunOptions {
   // When given, an op of the main body that cannot be run does not end the run: it is noted here, and what
   // depends on it is absent from the outputs.
   std::vector<Note>* unsupported = nullptr;
-  // Only what the outputs need is computed.
-  bool only_needed = false;
   // Constants of the graph (initializers) to replace, for runs with other weights; or results of random ops, which then
   // do not draw.
   const std::unordered_map<ValueId, Datum>* weights = nullptr;

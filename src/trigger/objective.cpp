@@ -190,6 +190,7 @@ std::optional<Objective> Objective::make(const CheckedGraph& model, const SizedM
     return std::nullopt;
   }
   if (!distance.valid() || !objective.add_gradients(writer, distance, variables)) return std::nullopt;
+  writer.builder().drop_unneeded();
   GraphWriter::Result built = std::move(writer).finish();
   objective.graph_ = std::move(built.graph);
   for (const Type& type : built.types.of) objective.dtypes_.push_back(type.dtype);
@@ -272,7 +273,7 @@ Evaluation Objective::evaluate(const Drawn& drawn, std::uint64_t seed, Worker* t
   if (torch != nullptr) {
     if (std::optional<Evaluation> result = evaluate_in_torch(inputs, weights, *torch)) return std::move(*result);
   }
-  const RunOptions options = {.seed = seed, .only_needed = true, .weights = &weights};
+  const RunOptions options = {.seed = seed, .weights = &weights};
   const std::vector<Datum> outputs = run_reference(graph_, inputs, options);
   Evaluation result;
   result.distance = element_as_double(*outputs[0].tensor(), 0);
