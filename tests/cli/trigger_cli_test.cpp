@@ -56,6 +56,8 @@ TEST_F(Trigger, FindingsOfTheBackwardPassNameTheForwardNode) {
   EXPECT_TRUE(contains(trained.output, "possible FN101")) << trained.output;
   EXPECT_TRUE(contains(trained.output, "for the derivative of node 'root' (Sqrt)")) << trained.output;
   EXPECT_TRUE(contains(trained.output, "gradient of 'loss' by 2 inputs")) << trained.output;
+  const Finished chosen = run("check --train --by a " + kDistance);
+  EXPECT_TRUE(contains(chosen.output, "gradient of 'loss' by 1 input,")) << chosen.output;
   const Finished confirmed = run("check --train --confirm --engine reference " + kDistance);
   EXPECT_TRUE(contains(confirmed.output, "confirmed FN101")) << confirmed.output;
 }
@@ -82,6 +84,7 @@ TEST_F(Trigger, WrongWordsAreErrors) {
   };
   expect_error("check --loss loss " + kDistance, "--train");
   expect_error("check --train --loss lost " + kDistance, "'loss'");
+  expect_error("check --train --by zz " + kDistance, "'zz'");
   expect_error("check --site root " + kDistance, "--confirm");
   expect_error("trigger --site rot " + kSoftmax, "rot");
   expect_error("trigger --keep-list k.txt " + kSum, "--as");
