@@ -2,7 +2,7 @@
 
 #include "formats/onnx/onnx.h"
 #include "graph/builder.h"
-#include "ops/op.h"
+#include "ops/table/op.h"
 
 namespace finity {
 

@@ -5,7 +5,7 @@
 #include "formats/onnx/onnx.h"
 #include "graph/builder.h"
 #include "models.h"
-#include "ops/op.h"
+#include "ops/table/op.h"
 
 namespace finity {
 

@@ -6,9 +6,9 @@
 
 #include "base/rng.h"
 #include "graph/builder.h"
-#include "ops/op.h"
-#include "ops/range_call.h"
-#include "ops/weight_sums.h"
+#include "ops/linear/weight_sums.h"
+#include "ops/table/op.h"
+#include "ops/table/range_call.h"
 #include "tensor/convert.h"
 #include "types/infer.h"
 

@@ -37,7 +37,7 @@ PROGRAMS = ["check_test", "domain_test", "ops_test"]
 
 # Files that are range code as a whole; elsewhere in src/ops only functions that speak of ranges are.
 RANGE_FILES = ["src/domain/*.cpp"] + [
-    f"src/ops/{name}.cpp"
+    f"src/ops/*/{name}.cpp"
     for name in ["*_range", "range_*", "relations", "*_rules", "row_tables", "hazard", "weight_sums", "score_mask"]
 ]
 RANGE_FUNCTIONS = r"RangeCall|AbsTensor|\bRange\b"
@@ -46,7 +46,7 @@ FILES = RANGE_FILES + ["src/ops/*.cpp"]
 # Groups of tests in the order in which they run; the last value: only for these files.
 EVERYWHERE = ["*"]
 ELEMENTWISE = ["src/domain/*"] + [
-    f"src/ops/{name}.cpp"
+    f"src/ops/*/{name}.cpp"
     for name in ["activation*", "binary_range", "cast*", "fact_rules", "function_range", "hazard", "range_*", "unary"]
 ]
 GROUPS = [

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "ops/op.h"
+#include "ops/table/op.h"
 #include "tensor/convert.h"
 
 namespace finity {

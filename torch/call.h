@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "ops/call.h"
+#include "ops/table/call.h"
 #include "torch/value.h"
 
 namespace finity {

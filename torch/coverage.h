@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "ops/op.h"
+#include "ops/table/op.h"
 
 namespace finity {
 

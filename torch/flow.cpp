@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/time_limit.h"
-#include "ops/loops.h"
+#include "ops/control/loops.h"
 #include "torch/lowering.h"
 
 namespace finity {

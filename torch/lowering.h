@@ -6,7 +6,7 @@
 #include <span>
 #include <string_view>
 
-#include "ops/op.h"
+#include "ops/table/op.h"
 #include "torch/call.h"
 
 namespace finity {

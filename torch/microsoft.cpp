@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "ops/score_mask.h"
+#include "ops/attention/score_mask.h"
 #include "torch/heads.h"
 #include "torch/lowering.h"
 

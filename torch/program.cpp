@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/memory_error.h"
-#include "ops/op.h"
+#include "ops/table/op.h"
 
 namespace finity {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "ops/cell_activation.h"
+#include "ops/recurrent/cell_activation.h"
 #include "torch/lowering.h"
 
 namespace finity {

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "ops/resample.h"
+#include "ops/extra/image/resample.h"
 #include "torch/lowering.h"
 
 namespace finity {

@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "ops/datum.h"
+#include "ops/table/datum.h"
 
 namespace finity {
 

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "base/error.h"
-#include "ops/pooling.h"
-#include "ops/window.h"
+#include "ops/windows/pool_windows.h"
+#include "ops/windows/window.h"
 #include "torch/lowering.h"
 
 namespace finity {

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "check/contract.h"
 #include "graph/graph.h"
-#include "ops/range_call.h"
+#include "ops/table/range_call.h"
 #include "types/infer.h"
 
 namespace finity {

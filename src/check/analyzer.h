@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "check/analyze.h"
-#include "ops/lengths.h"
-#include "ops/op.h"
+#include "ops/shared/lengths.h"
+#include "ops/table/op.h"
 
 namespace finity {
 

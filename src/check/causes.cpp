@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "ops/op.h"
+#include "ops/table/op.h"
 #include "tensor/float_formats.h"
 
 namespace finity {

@@ -6,7 +6,7 @@
 #include <unordered_set>
 
 #include "check/constant_scan.h"
-#include "ops/op.h"
+#include "ops/table/op.h"
 #include "tensor/float_formats.h"
 
 namespace finity {

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "check/contract.h"
-#include "ops/op.h"
+#include "ops/table/op.h"
 
 namespace finity {
 

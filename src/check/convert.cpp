@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "graph/builder.h"
-#include "ops/op.h"
+#include "ops/table/op.h"
 #include "types/check.h"
 
 namespace finity {

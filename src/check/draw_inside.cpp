@@ -6,7 +6,7 @@
 
 #include "check/verify.h"
 #include "exec/draw.h"
-#include "ops/rules.h"
+#include "ops/shared/shapes.h"
 #include "tensor/convert.h"
 #include "tensor/float_formats.h"
 

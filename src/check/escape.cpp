@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/rules.h"
+#include "ops/shared/shapes.h"
 #include "tensor/convert.h"
 
 namespace finity {

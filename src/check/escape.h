@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "domain/abs_tensor.h"
-#include "ops/datum.h"
+#include "ops/table/datum.h"
 
 namespace finity {
 

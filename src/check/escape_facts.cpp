@@ -5,8 +5,8 @@
 
 #include "check/escape.h"
 #include "domain/facts.h"
-#include "ops/elementwise.h"
-#include "ops/rules.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/shared/shapes.h"
 #include "tensor/convert.h"
 #include "tensor/float_formats.h"
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "check/analyzer.h"
-#include "ops/row_tables.h"
+#include "ops/shared/row_tables.h"
 
 namespace finity {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "check/escape.h"
-#include "ops/op.h"
+#include "ops/table/op.h"
 #include "tensor/convert.h"
 
 namespace finity {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "check/analyze.h"
-#include "ops/datum.h"
+#include "ops/table/datum.h"
 
 namespace finity {
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "check/constants.h"
-#include "ops/op.h"
+#include "ops/table/op.h"
 
 namespace finity {
 

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "check/analyzer.h"
-#include "ops/relations.h"
+#include "ops/shared/relations.h"
 
 namespace finity {
 

@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "check/analyzer.h"
-#include "ops/op.h"
+#include "ops/table/op.h"
 
 namespace finity {
 

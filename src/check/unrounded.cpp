@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "check/analyzer.h"
-#include "ops/fact_rules.h"
+#include "ops/shared/fact_rules.h"
 
 namespace finity {
 

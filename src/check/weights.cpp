@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "check/constant_scan.h"
-#include "ops/op.h"
+#include "ops/table/op.h"
 
 namespace finity {
 

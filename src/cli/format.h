@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "graph/graph.h"
-#include "ops/datum.h"
+#include "ops/table/datum.h"
 
 namespace finity {
 

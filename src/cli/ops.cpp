@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/format.h"
-#include "ops/op.h"
+#include "ops/table/op.h"
 
 namespace finity {
 

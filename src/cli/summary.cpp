@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "ops/op.h"
+#include "ops/table/op.h"
 
 namespace finity {
 

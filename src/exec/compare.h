@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "ops/datum.h"
+#include "ops/table/datum.h"
 
 namespace finity {
 

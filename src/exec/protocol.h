@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "ops/datum.h"
+#include "ops/table/datum.h"
 
 namespace finity {
 

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/memory_error.h"
 #include "base/time_limit.h"
-#include "ops/op.h"
+#include "ops/table/op.h"
 #include "types/check.h"
 
 namespace finity {

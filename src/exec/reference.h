@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/rng.h"
 #include "graph/graph.h"
-#include "ops/datum.h"
+#include "ops/table/datum.h"
 
 namespace finity {
 

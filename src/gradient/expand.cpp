@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "gradient/gradient.h"
-#include "ops/op.h"
+#include "ops/table/op.h"
 
 namespace finity {
 

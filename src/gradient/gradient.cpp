@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "ops/op.h"
+#include "ops/table/op.h"
 #include "tensor/convert.h"
 
 namespace finity {

@@ -4,7 +4,7 @@
 #include <array>
 #include <cctype>
 
-#include "ops/op.h"
+#include "ops/table/op.h"
 #include "report/words.h"
 
 namespace finity {

@@ -7,7 +7,7 @@
 #include <unordered_set>
 
 #include "base/suggest.h"
-#include "ops/op.h"
+#include "ops/table/op.h"
 #include "report/advice.h"
 #include "report/words.h"
 

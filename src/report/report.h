@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "check/analyze.h"
-#include "ops/hazard.h"
+#include "ops/table/hazard.h"
 
 namespace finity {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "ops/op.h"
+#include "ops/table/op.h"
 #include "report/words.h"
 
 namespace finity {

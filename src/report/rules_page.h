@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "ops/hazard.h"
+#include "ops/table/hazard.h"
 
 namespace finity {
 

@@ -7,8 +7,8 @@
 #include "exec/first_failure.h"
 #include "formats/onnx/onnx.h"
 #include "graph/builder.h"
-#include "ops/build_call.h"
-#include "ops/op.h"
+#include "ops/table/build_call.h"
+#include "ops/table/op.h"
 
 namespace finity {
 

@@ -4,8 +4,8 @@
 #include <span>
 
 #include "graph/graph.h"
-#include "ops/call.h"
-#include "ops/op.h"
+#include "ops/table/call.h"
+#include "ops/table/op.h"
 
 namespace finity {
 

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "ops/op.h"
+#include "ops/table/op.h"
 #include "tensor/convert.h"
 
 namespace finity {

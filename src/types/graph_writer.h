@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "graph/builder.h"
-#include "ops/build_call.h"
+#include "ops/table/build_call.h"
 #include "types/infer.h"
 
 namespace finity {

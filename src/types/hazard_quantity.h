@@ -1,7 +1,7 @@
 // The quantity of a hazard at a node, as nodes of its graph: what a search evaluates, differentiates and walks with.
 #pragma once
 
-#include "ops/quantities.h"
+#include "ops/table/quantities.h"
 #include "types/graph_writer.h"
 
 namespace finity {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/memory_error.h"
-#include "ops/op.h"
+#include "ops/table/op.h"
 #include "tensor/convert.h"
 #include "types/check.h"
 

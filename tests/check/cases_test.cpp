@@ -11,7 +11,7 @@
 #include "base/atomic_file.h"
 #include "check/analyze.h"
 #include "check/verify.h"
-#include "ops/op.h"
+#include "ops/table/op.h"
 #include "support/check_case.h"
 #include "support/check_model.h"
 #include "support/support.h"

@@ -10,7 +10,7 @@
 #include "conformance/conformance.h"
 #include "exec/reference.h"
 #include "formats/onnx/onnx.h"
-#include "ops/op.h"
+#include "ops/table/op.h"
 #include "tensor/convert.h"
 #include "tensor/float_formats.h"
 

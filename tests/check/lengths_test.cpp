@@ -1,6 +1,6 @@
 // Lengths of rows: what the reference computes is never longer than was claimed, for random networks in every format
 // and for inputs that are turned towards the largest results; and deep networks are proved by them.
-#include "ops/lengths.h"
+#include "ops/shared/lengths.h"
 
 #include <gtest/gtest.h>
 

@@ -13,7 +13,7 @@
 #include "formats/onnx/onnx.h"
 #include "formats/onnx/test_data.h"
 #include "gradient/expand.h"
-#include "ops/op.h"
+#include "ops/table/op.h"
 #include "support/support.h"
 #include "types/infer.h"
 

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "ops/datum.h"
+#include "ops/table/datum.h"
 
 namespace finity {
 namespace {

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "formats/onnx_support.h"
-#include "ops/op.h"
+#include "ops/table/op.h"
 #include "tensor/convert.h"
 
 namespace finity::onnx_test {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ops/op.h"
+#include "ops/table/op.h"
 #include "tensor/dtype.h"
 
 namespace finity {

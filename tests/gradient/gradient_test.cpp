@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "exec/reference.h"
 #include "formats/text/cases.h"
-#include "ops/op.h"
+#include "ops/table/op.h"
 #include "support/support.h"
 #include "tensor/convert.h"
 

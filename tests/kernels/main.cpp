@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "kernels/table.h"
 #include "kernels/trial.h"
-#include "ops/op.h"
+#include "ops/table/op.h"
 
 namespace {
 

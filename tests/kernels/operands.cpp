@@ -5,7 +5,7 @@
 
 #include "check/escape.h"
 #include "check/verify.h"
-#include "ops/rules.h"
+#include "ops/shared/shapes.h"
 #include "support/around.h"
 #include "support/range_probe.h"
 #include "tensor/convert.h"

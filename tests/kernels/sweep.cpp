@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "formats/text/text.h"
 #include "kernels/subjects.h"
-#include "ops/op.h"
+#include "ops/table/op.h"
 #include "tensor/convert.h"
 
 namespace finity::kernels {

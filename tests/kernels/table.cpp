@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "base/atomic_file.h"
-#include "ops/op.h"
+#include "ops/table/op.h"
 #include "support/support.h"
 
 namespace finity::kernels {

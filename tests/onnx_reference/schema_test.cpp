@@ -5,7 +5,7 @@
 
 #include <set>
 
-#include "ops/op.h"
+#include "ops/table/op.h"
 
 namespace finity {
 namespace {

@@ -1,5 +1,5 @@
 // Conversions checked exhaustively against a definition too slow to be the implementation.
-#include "ops/cast.h"
+#include "ops/elementwise/cast.h"
 
 #include <gtest/gtest.h>
 

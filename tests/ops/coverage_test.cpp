@@ -6,7 +6,7 @@
 
 #include "formats/onnx/onnx.h"
 #include "formats/text/cases.h"
-#include "ops/op.h"
+#include "ops/table/op.h"
 #include "support/support.h"
 
 namespace finity {

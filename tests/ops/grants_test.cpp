@@ -5,7 +5,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "ops/op.h"
+#include "ops/table/op.h"
 #include "support/support.h"
 
 namespace finity {

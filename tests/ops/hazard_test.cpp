@@ -1,4 +1,4 @@
-#include "ops/hazard.h"
+#include "ops/table/hazard.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "ops/op.h"
+#include "ops/table/op.h"
 
 namespace finity {
 namespace {

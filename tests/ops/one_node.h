@@ -7,8 +7,8 @@
 
 #include "base/rng.h"
 #include "graph/builder.h"
-#include "ops/op.h"
-#include "ops/range_call.h"
+#include "ops/table/op.h"
+#include "ops/table/range_call.h"
 #include "types/infer.h"
 
 namespace finity {

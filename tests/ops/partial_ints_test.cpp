@@ -1,5 +1,5 @@
 // Shapes as values: which elements survive arithmetic when a dimension is symbolic.
-#include "ops/partial_ints.h"
+#include "ops/shared/partial_ints.h"
 
 #include <gtest/gtest.h>
 

@@ -15,7 +15,7 @@
 #include "check/verify.h"
 #include "exec/reference.h"
 #include "formats/text/text.h"
-#include "ops/op.h"
+#include "ops/table/op.h"
 #include "support/around.h"
 #include "support/random_call.h"
 #include "support/range_probe.h"

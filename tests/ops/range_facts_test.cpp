@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "one_node.h"
-#include "ops/fact_rules.h"
-#include "ops/function_range.h"
+#include "ops/shared/fact_rules.h"
+#include "ops/shared/function_range.h"
 
 namespace finity {
 namespace {

@@ -8,7 +8,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "ops/weight_sums.h"
+#include "ops/linear/weight_sums.h"
 #include "support/range_probe.h"
 #include "tensor/convert.h"
 #include "tensor/float_formats.h"

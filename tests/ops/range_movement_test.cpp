@@ -11,8 +11,8 @@
 #include "domain/concrete.h"
 #include "exec/reference.h"
 #include "formats/text/text.h"
-#include "ops/op.h"
-#include "ops/range_call.h"
+#include "ops/table/op.h"
+#include "ops/table/range_call.h"
 #include "tensor/convert.h"
 #include "types/infer.h"
 

@@ -1,7 +1,7 @@
 // Reductions, softmax and losses: what eval and other orders of summation give lies in the ranges.
 #include <gtest/gtest.h>
 
-#include "ops/range_groups.h"
+#include "ops/shared/range_groups.h"
 #include "range_trials.h"
 
 namespace finity {

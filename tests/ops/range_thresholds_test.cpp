@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "ops/function_range.h"
+#include "ops/shared/function_range.h"
 #include "tensor/float_formats.h"
 
 namespace finity {

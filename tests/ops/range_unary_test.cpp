@@ -11,7 +11,7 @@
 #include <set>
 
 #include "one_node.h"
-#include "ops/cast.h"
+#include "ops/elementwise/cast.h"
 #include "tensor/convert.h"
 #include "tensor/float_formats.h"
 

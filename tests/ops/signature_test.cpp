@@ -1,11 +1,11 @@
-#include "ops/signature.h"
+#include "ops/table/signature.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
 #include "base/error.h"
-#include "ops/op.h"
+#include "ops/table/op.h"
 
 namespace finity {
 namespace {

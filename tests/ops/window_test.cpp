@@ -1,4 +1,4 @@
-#include "ops/window.h"
+#include "ops/windows/window.h"
 
 #include <gtest/gtest.h>
 

@@ -43,7 +43,7 @@
 #include "check/contract.h"
 #include "exec/reference.h"
 #include "graph/graph.h"
-#include "ops/range_call.h"
+#include "ops/table/range_call.h"
 
 namespace finity {
 

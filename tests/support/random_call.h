@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "exec/reference.h"
-#include "ops/op.h"
+#include "ops/table/op.h"
 
 namespace finity {
 

@@ -8,9 +8,9 @@
 
 #include "base/rng.h"
 #include "domain/abs_tensor.h"
-#include "ops/datum.h"
-#include "ops/op.h"
-#include "ops/range_call.h"
+#include "ops/table/datum.h"
+#include "ops/table/op.h"
+#include "ops/table/range_call.h"
 
 namespace finity {
 

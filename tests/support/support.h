@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/datum.h"
+#include "ops/table/datum.h"
 #include "types/infer.h"
 
 namespace finity {

@@ -16,7 +16,7 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-COMPILED = ["src/ops/weight_sums.cpp"]
+COMPILED = ["src/ops/linear/weight_sums.cpp"]
 
 
 def output_of(*command, **options):

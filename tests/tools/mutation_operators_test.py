@@ -108,9 +108,9 @@ class Samples(unittest.TestCase):
     def test_files_with_and_without_range_code(self):
         paths = {path for path, _ in mutate.all_mutants(mutate.ROOT, mutate.FILES)}
         self.assertIn("src/domain/range.cpp", paths)
-        self.assertIn("src/ops/reduce_range.cpp", paths)
-        self.assertIn("src/ops/loss.cpp", paths)  # has range rules
-        self.assertNotIn("src/ops/regex.cpp", paths)
+        self.assertIn("src/ops/reduce/reduce_range.cpp", paths)
+        self.assertIn("src/ops/reduce/loss.cpp", paths)  # has range rules
+        self.assertNotIn("src/ops/extra/text/regex.cpp", paths)
         self.assertNotIn("src/check/analyze.cpp", paths)
 
     def test_share(self):

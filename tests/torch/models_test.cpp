@@ -8,7 +8,7 @@
 #include "exec/draw.h"
 #include "exec/reference.h"
 #include "formats/onnx/onnx.h"
-#include "ops/op.h"
+#include "ops/table/op.h"
 #include "tensor/convert.h"
 #include "torch/torch_support.h"
 #include "types/infer.h"

@@ -8,7 +8,7 @@
 #include "exec/compare.h"
 #include "formats/onnx/onnx.h"
 #include "formats/onnx/test_data.h"
-#include "ops/op.h"
+#include "ops/table/op.h"
 #include "torch/coverage.h"
 #include "torch/torch_support.h"
 

@@ -8,7 +8,7 @@
 #include "exec/compare.h"
 #include "exec/torch_worker.h"
 #include "formats/onnx/onnx.h"
-#include "ops/op.h"
+#include "ops/table/op.h"
 #include "tensor/convert.h"
 
 namespace finity {

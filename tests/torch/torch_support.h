@@ -6,7 +6,7 @@
 
 #include "exec/worker.h"
 #include "graph/graph.h"
-#include "ops/datum.h"
+#include "ops/table/datum.h"
 
 namespace finity {
 

@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "graph/graph.h"
-#include "ops/datum.h"
+#include "ops/table/datum.h"
 #include "tensor/tensor.h"
 
 namespace finity {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "formats/onnx/opset_versions.h"
-#include "ops/op.h"
+#include "ops/table/op.h"
 
 namespace finity::onnx {
 

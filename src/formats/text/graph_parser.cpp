@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "formats/text/literals.h"
-#include "ops/op.h"
+#include "ops/table/op.h"
 
 namespace finity::textform {
 

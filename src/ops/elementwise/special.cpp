@@ -1,0 +1,227 @@
+// Elementwise functions that ONNX does not have but TensorFlow, PyTorch and gradients do, in finity's own domain:
+// log(1 + x), exp(x) - 1, 1 / sqrt(x), the logarithm of the gamma function and its derivative.
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "ops/elementwise/elementwise.h"
+#include "ops/shared/fact_rules.h"
+#include "ops/shared/function_range.h"
+#include "ops/shared/range_rules.h"
+#include "ops/table/build_call.h"
+#include "ops/table/families.h"
+#include "ops/table/quantities.h"
+#include "tensor/float_formats.h"
+
+namespace finity {
+
+namespace {
+
+constexpr std::string_view kDomain = "finity";
+constexpr std::string_view kFloatToFloat = "(X: T) -> (Y: T) where T: float";
+constexpr double kPi = std::numbers::pi;
+// Where the gamma function is smallest right of zero, and its logarithm there, rounded down.
+constexpr double kLeastGammaAt = 1.4616321449683623;
+constexpr double kLeastLogGamma = -0.12148629053584962;
+
+// ---- functions -------------------------------------------------------------
+
+double inverse_root(double x) { return 1 / std::sqrt(x); }
+
+bool is_pole(double x) { return x <= 0 && x == std::floor(x); }
+
+double log_gamma(double x) {
+  if (std::isnan(x)) return x;
+  return is_pole(x) ? kInf : std::lgamma(x);
+}
+
+// Right of zero: steps up until the asymptotic series is exact to double's last digits.
+double digamma_of_positive(double x) {
+  double sum = 0;
+  for (; x < 12; x += 1) sum -= 1 / x;
+  const double inverse = 1 / x, square = inverse * inverse;
+  constexpr double kTerms[] = {1.0 / 12, -1.0 / 120, 1.0 / 252, -1.0 / 240, 1.0 / 132, -691.0 / 32760, 1.0 / 12};
+  double power = square;
+  sum += std::log(x) - inverse / 2;
+  for (const double term : kTerms) {
+    sum -= term * power;
+    power *= square;
+  }
+  return sum;
+}
+
+// Left of zero by reflection; poles and minus infinity have no value.
+double digamma(double x) {
+  if (std::isnan(x) || x == kInf) return x;
+  if (x == 0) return std::copysign(kInf, -x);
+  if (x > 0) return digamma_of_positive(x);
+  if (is_pole(x)) return std::nan("");
+  const double fraction = x - std::round(x);  // exact; the tangent has period 1 in it
+  return digamma_of_positive(1 - x) - kPi / std::tan(kPi * fraction);
+}
+
+// ---- ranges ----------------------------------------------------------------
+
+Range log1p_of(DType dtype, const Range& x, int ulps) {
+  Range domain = part_of(x, next_up(dtype, -1), kInf);
+  domain.pinf = x.pinf;
+  Range range =
+      rising(dtype, domain, {.f = [](double v) { return std::log1p(v); }, .slack = slack_of(ulps), .anchor_x = 0});
+  range.ninf |= x.contains(-1);
+  range.nan |= x.nan || x.ninf || (x.has_finite() && x.lo < -1);
+  return range;
+}
+
+Range expm1_of(DType dtype, const Range& x, int ulps) {
+  return rising(dtype, x,
+                {.f = [](double v) { return std::expm1(v); }, .slack = slack_of(ulps), .floor = -1, .anchor_x = 0});
+}
+
+// Falls right of zero. Some libraries start from an estimate of the hardware.
+Range rsqrt_of(DType dtype, const Range& x, int ulps) {
+  Range range;
+  const Range domain = part_of(x, min_subnormal(dtype), kInf);
+  if (domain.has_finite())
+    range = granted(dtype, inverse_root(domain.hi), inverse_root(domain.lo), slack_of(std::max(ulps, 1)), 0);
+  if (x.pinf) range = join(range, point(0));
+  range.pinf |= x.may_be_zero();
+  range.ninf |= x.may_be_zero();  // of minus zero
+  range.nan |= x.nan || x.may_be_negative();
+  return range;
+}
+
+bool may_be_pole(const Range& x) { return x.has_finite() && x.lo <= 0 && std::floor(std::min(x.hi, 0.0)) >= x.lo; }
+
+// How near a number of the dtype left of zero can be to a pole without being one.
+double least_distance_to_pole(DType dtype, const Range& x) {
+  const double near_zero = x.hi < 0 ? -x.hi : min_subnormal(dtype);
+  const double elsewhere = unit_roundoff(dtype);  // the steps between numbers right below one
+  return std::min(near_zero, elsewhere);
+}
+
+// |gamma(x)| = pi / (|sin(pi x)| gamma(1 - x)), and |sin(pi x)| lies between twice the distance to a pole and 1.
+Range log_gamma_left_of_zero(DType dtype, const Range& x, int ulps) {
+  if (x.lo == x.hi && is_pole(x.lo)) return {};
+  if (x.lo == x.hi) return granted(dtype, log_gamma(x.lo), log_gamma(x.lo), slack_of(2 * ulps, 16 * float_unit(dtype)));
+  const double largest = std::max({std::lgamma(1 - x.lo), std::lgamma(1 - x.hi), 0.0});
+  const double hi = std::log(kPi) - std::log(2 * least_distance_to_pole(dtype, x)) - kLeastLogGamma;
+  return granted(dtype, std::log(kPi) - largest, hi, slack_of(2 * ulps, 1e-5));
+}
+
+// Away from the poles.
+Range log_gamma_of(DType dtype, const Range& x, int ulps) {
+  Range range{.nan = x.nan, .pinf = x.pinf || x.ninf};
+  const Range right = part_of(x, min_subnormal(dtype), kInf), left = part_of(x, -kInf, -min_subnormal(dtype));
+  // Between 1 and 2, where it vanishes, libraries are off by units of 1.
+  const Slack slack = slack_of(2 * ulps, 16 * float_unit(dtype));
+  if (right.has_finite()) {
+    const double a = std::lgamma(right.lo), b = std::lgamma(right.hi);
+    const bool turns = right.lo < kLeastGammaAt && right.hi > kLeastGammaAt;
+    range = join(range, granted(dtype, turns ? kLeastLogGamma : std::min(a, b), std::max(a, b), slack));
+  }
+  if (left.has_finite()) range = join(range, log_gamma_left_of_zero(dtype, left, ulps));
+  return range;
+}
+
+// Away from the poles.
+Range digamma_range(DType dtype, const Range& x, int ulps) {
+  Range range{.nan = x.nan || x.ninf, .pinf = x.pinf};
+  const Slack slack = slack_of(2 * ulps, 16 * float_unit(dtype));
+  const Range right = part_of(x, min_subnormal(dtype), kInf), left = part_of(x, -kInf, -min_subnormal(dtype));
+  if (right.has_finite())
+    range = join(range, granted(dtype, digamma_of_positive(right.lo), digamma_of_positive(right.hi), slack));
+  if (left.has_finite() && left.lo == left.hi) {
+    if (!is_pole(left.lo)) range = join(range, granted(dtype, digamma(left.lo), digamma(left.lo), slack));
+  } else if (left.has_finite()) {  // |pi / tan(pi x)| is at most 1 over the distance to a pole
+    const double most = digamma_of_positive(1 - left.lo) + 1 / least_distance_to_pole(dtype, left);
+    range = join(range, granted(dtype, -most, most, slack));
+  }
+  return range;
+}
+
+// The poles are too many for a list of unsafe values. They are assumed not to be met.
+template <Range (*F)(DType, const Range&, int)>
+void range_with_poles(RangeCall& call) {
+  const Range x = call.hull(0);
+  bool possible = false;
+  bool certain = true;
+  for (const Range& cell : call.in(0).cells) {
+    possible |= may_be_pole(cell);
+    certain &= cell.has_finite() && cell.lo == cell.hi && is_pole(cell.lo) && !cell.nan && !cell.pinf && !cell.ninf;
+  }
+  call.site("FN111", 0, x, possible, possible && certain);
+  range_elementwise<F>(call);
+}
+
+// ---- the table -------------------------------------------------------------
+
+UnsafeSet at_most_minus_one(DType dtype) { return is_float(dtype) ? UnsafeSet{{-kInf, -1}} : UnsafeSet{}; }
+UnsafeSet not_positive(DType dtype) { return is_float(dtype) ? UnsafeSet{{-kInf, 0}} : UnsafeSet{}; }
+
+constexpr Hazard kLog1p[] = {{.rule = "FN103", .operand = 0, .unsafe = at_most_minus_one}};
+constexpr Hazard kRsqrt[] = {{.rule = "FN105", .operand = 0, .unsafe = not_positive}};
+
+const OpDef kOps[] = {
+    {.name = "Log1p",
+     .domain = kDomain,
+     .summary = "log(1 + x), exact also where x is small",
+     .signature = kFloatToFloat,
+     .tf = "Log1p",
+     .infer = infer_same_shape,
+     .eval = eval_float_unary<std::log1p>,
+     .range = range_rising<log1p_of>,
+     .vjp = gradients<"X: Div(dY, Add(1, X))">,
+     .hazards = kLog1p,
+     .elementwise = true},
+    {.name = "Expm1",
+     .domain = kDomain,
+     .summary = "exp(x) - 1, exact also where x is small",
+     .signature = kFloatToFloat,
+     .tf = "Expm1",
+     .infer = infer_same_shape,
+     .eval = eval_float_unary<std::expm1>,
+     .range = range_rising<expm1_of>,
+     .vjp = gradients<"X: Mul(dY, Exp(X))">,
+     .overflow = "FN201",
+     .elementwise = true},
+    {.name = "Rsqrt",
+     .domain = kDomain,
+     .summary = "1 / sqrt(x), NaN below zero",
+     .signature = kFloatToFloat,
+     .tf = "Rsqrt",
+     .infer = infer_same_shape,
+     .eval = eval_float_unary<inverse_root>,
+     .range = range_elementwise<rsqrt_of>,
+     .vjp = gradients<"X: Mul(dY, Mul(-0.5, Div(Y, X)))">,
+     .hazards = kRsqrt,
+     .elementwise = true},
+    {.name = "Lgamma",
+     .domain = kDomain,
+     .summary = "logarithm of the absolute value of the gamma function; infinite at 0 and the negative integers",
+     .signature = kFloatToFloat,
+     .tf = "Lgamma",
+     .infer = infer_same_shape,
+     .eval = eval_float_unary<log_gamma>,
+     .range = range_with_poles<log_gamma_of>,
+     .vjp = gradients<"X: Mul(dY, finity:Digamma(X))">,
+     .hazards = pole_hazards(),
+     .overflow = "FN209",
+     .elementwise = true},
+    {.name = "Digamma",
+     .domain = kDomain,
+     .summary = "derivative of Lgamma; undefined at 0 and the negative integers",
+     .signature = kFloatToFloat,
+     .tf = "Digamma",
+     .infer = infer_same_shape,
+     .eval = eval_float_unary<digamma>,
+     .range = range_with_poles<digamma_range>,
+     .hazards = pole_hazards(),
+     .overflow = "FN209",
+     .elementwise = true},
+};
+
+}  // namespace
+
+std::span<const OpDef> special_ops() { return kOps; }
+
+}  // namespace finity

@@ -1,0 +1,25 @@
+// Range rules of ONNX Runtime's spellings of default-domain ops: most ask that op's rule.
+#pragma once
+
+#include "ops/shared/delegate.h"
+#include "ops/table/op.h"
+
+namespace finity {
+
+// The op of the same name in the default domain.
+template <int Version>
+void range_alias(RangeCall& call) {
+  range_as(call, {call.node().op->name, Version});
+}
+
+void range_bias_add(RangeCall& call);
+void range_bias_softmax(RangeCall& call);
+void range_microsoft_pad(RangeCall& call);
+void range_microsoft_range(RangeCall& call);
+void range_microsoft_unique(RangeCall& call);
+void range_expand_dims(RangeCall& call);
+void range_reduce_sum_integer(RangeCall& call);
+void range_loss_internal(RangeCall& call);
+void range_microsoft_scale(RangeCall& call);
+
+}  // namespace finity

@@ -1,0 +1,135 @@
+// The explicit list of families: no static registration, so a static library
+// cannot lose an op and the order is the same everywhere.
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/error.h"
+#include "ops/table/families.h"
+#include "ops/table/op.h"
+
+namespace finity {
+
+namespace {
+
+// clang-format off: one family per line
+constexpr std::span<const OpDef> (*kFamilies[])() = {
+    unary_ops,
+    special_ops,
+    gradient_ops,
+    window_gradient_ops,
+    activation_ops,
+    binary_ops,
+    compare_ops,
+    cast_ops,
+    variadic_ops,
+    reduce_ops,
+    axis_ops,
+    softmax_ops,
+    loss_ops,
+    norm_ops,
+    channel_norm_ops,
+    dropout_ops,
+    linear_ops,
+    einsum_ops,
+    quantize_ops,
+    quantized_linear_ops,
+    qlinear_ops,
+    conv_ops,
+    deform_conv_ops,
+    conv_transpose_ops,
+    pool_ops,
+    roi_ops,
+    layout_ops,
+    concat_ops,
+    slice_ops,
+    pad_ops,
+    rearrange_ops,
+    select_ops,
+    index_ops,
+    scatter_ops,
+    shape_ops,
+    constant_ops,
+    resize_ops,
+    grid_ops,
+    recurrent_ops,
+    attention_ops,
+    microsoft_ops,
+    microsoft_norm_ops,
+    microsoft_linear_ops,
+    microsoft_block_ops,
+    microsoft_attention_ops,
+    microsoft_cache_ops,
+    microsoft_recurrent_ops,
+    microsoft_search_ops,
+    flow_ops,
+    scan_ops,
+    sequence_ops,
+    string_ops,
+    tfidf_ops,
+    signal_ops,
+    random_ops,
+    detection_ops,
+    training_ops,
+    ml_ops,
+    ml_label_ops,
+    ml_linear_ops,
+    ml_svm_ops,
+    ml_tree_ops,
+    legacy_ops,
+};
+// clang-format on
+
+std::string key(std::string_view domain, std::string_view name) {
+  if (domain == "ai.onnx") domain = "";
+  return std::string(domain) + ":" + std::string(name);
+}
+
+struct Table {
+  std::vector<const OpDef*> ops;
+  std::unordered_map<std::string, const OpDef*> by_key;
+
+  Table() {
+    for (const auto family : kFamilies) {
+      for (const OpDef& op : family()) {
+        ops.push_back(&op);
+        by_key.emplace(key(op.domain, op.name), &op);
+      }
+    }
+  }
+};
+
+const Table& table() {
+  static const Table kTable;
+  return kTable;
+}
+
+}  // namespace
+
+std::span<const OpDef* const> all_ops() { return table().ops; }
+
+const OpDef* find_op(std::string_view domain, std::string_view name) {
+  const auto found = table().by_key.find(key(domain, name));
+  return found == table().by_key.end() ? nullptr : found->second;
+}
+
+const Signature& signature_of(const OpDef& op) {
+  static std::mutex guard;
+  static std::unordered_map<const OpDef*, std::unique_ptr<const Signature>> parsed;
+  const std::lock_guard lock(guard);
+  std::unique_ptr<const Signature>& entry = parsed[&op];
+  if (!entry) {
+    try {
+      entry = std::make_unique<const Signature>(parse_signature(op.signature, op.attrs));
+    } catch (Error& error) {
+      error.in("op table entry " + std::string(op.name));
+      throw;
+    }
+  }
+  return *entry;
+}
+
+}  // namespace finity

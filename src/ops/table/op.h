@@ -1,0 +1,94 @@
+// The op table. An op is one OpDef literal in its family's file: engines read
+// the data and call the functions, and never mention an op by name.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "ops/table/call.h"
+#include "ops/table/grants.h"
+#include "ops/table/hazard.h"
+#include "ops/table/signature.h"
+
+namespace finity {
+
+class BuildCall;
+class RangeCall;
+struct Rows;
+struct Length;
+
+// What the truth of a boolean result says about the operands: how guards refine ranges.
+enum class Relation : std::uint8_t {
+  none,
+  less,
+  less_equal,
+  greater,
+  greater_equal,
+  equal,
+  logical_and,
+  logical_or,
+  logical_not,
+  is_nan,
+  is_inf
+};
+
+// How the results are ordered when the operands are. Rounding keeps the order, so what holds of these in real numbers
+// holds in floats.
+enum class OrderKind : std::uint8_t {
+  none,
+  sum,         // of two operands: rises with both
+  difference,  // rises with the first, falls with the second
+  product,     // rises with both, where neither is negative
+  largest,     // of the operands
+  smallest,    //
+  floored,     // the first operand, or the second (else zero) where that is larger; perhaps limited from above
+  insert_axes  // elements as they are, axes of size 1 besides
+};
+
+// What optimisers that merge nodes take an op for; see Way::scales_last.
+enum class Merge : std::uint8_t { none, factor, divisor, movement, padding };
+
+struct OpDef {
+  std::string_view name = {};
+  std::string_view domain = {};     // "" is ONNX's default domain
+  int since = 1;                    // first opset that has it
+  int until = 0;                    // last opset that has it; 0: still there
+  std::string_view summary = {};    // one line, lower case, no full stop
+  std::string_view signature = {};  // see signature.h; the union over all versions
+  std::string_view attrs = {};
+  std::string_view tf = {};       // TensorFlow's op of the same meaning
+  std::string_view freedom = {};  // what eval chose where ONNX leaves it open (reduction order, ...)
+  bool random = false;            // not a function of its inputs: never folded
+  bool exact = false;             // every library computes it to the same bits: no exp, no sum of several floats
+  void (*infer)(InferCall&) = nullptr;
+  void (*eval)(EvalCall&) = nullptr;    // null: the op is typed but cannot be run
+  void (*range)(RangeCall&) = nullptr;  // see range_call.h; null: nothing is known of its results
+  // How long rows of every float result are at most, see lengths.h; null: what their elements allow.
+  Length (*length)(RangeCall&, const Rows&) = nullptr;
+  // Writes the nodes that compute the gradients of the operands, see build_call.h; null: not known. `flat`: none flows.
+  void (*vjp)(BuildCall&) = nullptr;
+  Hazards hazards = {};
+  std::string_view overflow = {};  // rule when the result may be infinite and no operand is (else FN203)
+  std::string_view invalid = {};   // rule when the result may be NaN and no operand is (else FN302)
+  bool shape_only = false;         // looks at the shape of its operand, not at its elements
+  bool elementwise = false;        // element i of the result depends on elements i of the operands only
+  Relation relation = Relation::none;
+  OrderKind order = OrderKind::none;
+  Grants grants = {};  // what libraries may compute instead
+  Merge merge = Merge::none;
+};
+
+// Every op, family by family, in the order of ops/table/all.cpp.
+std::span<const OpDef* const> all_ops();
+const OpDef* find_op(std::string_view domain, std::string_view name);
+// Parsed once per op, on first use.
+const Signature& signature_of(const OpDef& op);
+
+// An op of the default ONNX domain that is deliberately not in the table, with the reason.
+struct LeftOut {
+  std::string_view name;
+  std::string_view reason;
+};
+std::span<const LeftOut> left_out_ops();
+
+}  // namespace finity

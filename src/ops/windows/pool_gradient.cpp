@@ -1,0 +1,78 @@
+#include "ops/windows/pool_gradient.h"
+
+#include "base/error.h"
+#include "ops/reduce/reduce_gradient.h"
+
+namespace finity {
+
+namespace {
+
+// A float in opset 1, an integer since.
+double exponent_of(const BuildCall& call) {
+  const Attr* attr = call.node().attrs.find("p");
+  if (attr == nullptr) return 2;
+  if (const auto* number = std::get_if<std::int64_t>(attr)) return static_cast<double>(*number);
+  if (const auto* number = std::get_if<float>(attr)) return static_cast<double>(*number);
+  throw Error("attribute 'p' is not a number");
+}
+
+// The derivative of (sum of |x|^p)^(1/p) is sign(x) |x|^(p-1) / y^(p-1): the part of each element, and what the
+// gradient of each window is divided by.
+ValueId element_part(BuildCall& call, double p) {
+  const ValueId x = call.in(0);
+  if (p == 1) return call.add("Sign", {x});
+  if (p == 2) return x;
+  return call.product(call.add("Sign", {x}), call.add("Pow", {call.add("Abs", {x}), call.scalar(p - 1)}));
+}
+
+ValueId window_part(BuildCall& call, double p) {
+  if (p == 1) return call.grad(0);
+  const ValueId divisor = p == 2 ? call.out(0) : call.add("Pow", {call.out(0), call.scalar(p - 1)});
+  return call.quotient(call.grad(0), divisor);
+}
+
+std::vector<std::int64_t> spatial_axes(BuildCall& call) { return axes_from(2, call.rank(call.in(0))); }
+
+}  // namespace
+
+void max_pool_gradient(BuildCall& call) {
+  call.give(0, call.add("finity:MaxPoolGradient", {call.grad(0), call.in(0)}, call.node().attrs));
+}
+
+void average_pool_gradient(BuildCall& call) {
+  call.give(0, call.add("finity:AveragePoolGradient", {call.grad(0), call.in(0)}, call.node().attrs));
+}
+
+void lp_pool_gradient(BuildCall& call) {
+  const double p = exponent_of(call);
+  Attrs attrs;
+  for (const auto& [name, value] : call.node().attrs) {
+    if (name != "p") attrs.set(name, value);
+  }
+  const ValueId windows = call.add("finity:SumPoolGradient", {window_part(call, p), call.in(0)}, std::move(attrs));
+  call.give(0, call.product(windows, element_part(call, p)));
+}
+
+void global_max_pool_gradient(BuildCall& call) {
+  const std::vector<std::int64_t> axes = spatial_axes(call);
+  if (axes.empty()) return call.give(0, call.grad(0));
+  call.give(0, shared_among_extremes(call, call.in(0), call.out(0), call.grad(0), call.ints(axes)));
+}
+
+void global_average_pool_gradient(BuildCall& call) {
+  const ValueId count = ratio_of_sizes(call, call.in(0), call.out(0), call.dtype());
+  call.give(0, expand_like(call, call.quotient(call.grad(0), count), call.in(0)));
+}
+
+void global_lp_pool_gradient(BuildCall& call) {
+  const double p = exponent_of(call);
+  call.give(0, call.product(window_part(call, p), element_part(call, p)));
+}
+
+// Every element is taken from where it was put.
+void max_unpool_gradient(BuildCall& call) {
+  if (call.has_input(2)) throw Unsupported("its derivative is not known with output_shape");
+  call.give(0, call.add("Gather", {reshape_to(call, call.grad(0), {-1}), call.in(1)}));
+}
+
+}  // namespace finity

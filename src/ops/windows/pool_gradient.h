@@ -1,0 +1,16 @@
+// Gradients of pools.
+#pragma once
+
+#include "ops/table/build_call.h"
+
+namespace finity {
+
+void max_pool_gradient(BuildCall& call);
+void average_pool_gradient(BuildCall& call);
+void lp_pool_gradient(BuildCall& call);
+void global_max_pool_gradient(BuildCall& call);
+void global_average_pool_gradient(BuildCall& call);
+void global_lp_pool_gradient(BuildCall& call);
+void max_unpool_gradient(BuildCall& call);
+
+}  // namespace finity
