@@ -4,32 +4,19 @@
 #include <cmath>
 
 #include "formats/text/text.h"
-#include "tensor/convert.h"
+#include "program/data.h"
 
 namespace finity {
 
 namespace {
 
-Tensor scaled(const Tensor& images, const LegalRange& range) {
-  std::vector<double> numbers = elements<double>(images);
-  for (double& x : numbers) x = range.lo + x * (range.hi - range.lo);
-  return from_elements<double>(DType::float32, images.dims(), numbers);
-}
-
-Tensor one_hot_rows(const Tensor& classes, int count) {
-  Tensor rows(DType::float32, {classes.size(), count});
-  const std::span<float> numbers = rows.mutable_data<float>();
-  for (std::int64_t i = 0; i < classes.size(); ++i) {
-    numbers[static_cast<std::size_t>(i * count + element_as_int(classes, i))] = 1;
-  }
-  return rows;
-}
-
 ProgramInput input_of(const Feed& feed, const DigitData& digits) {
   ProgramInput input = feed.input;
-  if (feed.source == Feed::Source::images) input.data = scaled(digits.images, *input.range);
+  if (feed.source == Feed::Source::images) {
+    input.data = rescaled(digits.images, 0, 1, input.range->lo, input.range->hi);
+  }
   if (feed.source == Feed::Source::labels) input.data = digits.labels;
-  if (feed.one_hot > 0) input.data = one_hot_rows(input.data, feed.one_hot);
+  if (feed.one_hot > 0) input.data = one_hot(input.data, feed.one_hot);
   return input;
 }
 

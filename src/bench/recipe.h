@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "check/contract.h"
@@ -40,25 +39,31 @@ struct Recipe {
   bool flush_subnormals = false;
 };
 
-// Digits: float32 [n, 784] from 0 to 1, and int64 [n].
+// Digits that the programs learn: float32 [n, 28, 28] from 0 to 1, and int64 [n].
 struct DigitData {
   Tensor images = {};
   Tensor labels = {};
-  // Where they were read from; empty: the synthetic digits that are built in.
-  std::string images_file = {}, labels_file = {};
+  std::string images_source = {}, labels_source = {};  // as a description names them: "digits.images"
 };
+// From a folder with files of MNIST (images and labels, packed or not); "": the synthetic ones that are built in.
+// Throws Error naming what is missing.
+DigitData load_digits(const std::string& folder);
 
 // The program, settled.
 Program program_of(const Recipe& recipe, const DigitData& digits, const std::string& name);
 // What a check may assume of inputs and weights.
 Contract contract_of(const Recipe& recipe);
 
-// A folder with a program: the model, its description in TOML, and tables that are too large for it.
+// A folder that `finity trigger` takes: the model, its description in TOML, and tables that belong to it.
+struct ProgramFolder {
+  std::string description = {};
+  std::string model = {};
+  std::string tables = {};  // bytes of an .npz; "": none are needed
+};
 inline constexpr const char* kModelFile = "model.txt";
 inline constexpr const char* kDescriptionFile = "program.toml";
 inline constexpr const char* kTableFile = "data.npz";
-std::string description_of(const Recipe& recipe, const DigitData& digits);
-// What goes into the table file; empty: there is none.
-std::vector<std::pair<std::string, Tensor>> large_tables(const Recipe& recipe);
+ProgramFolder folder_of(const Recipe& recipe, const DigitData& digits);
+void write_folder(const ProgramFolder& folder, const std::string& path);
 
 }  // namespace finity
