@@ -164,9 +164,9 @@ class Settler {
     return range;
   }
 
-  // Of what a generator can give; a normal distribution gives anything, but nobody ever sees ten deviations.
+  // Of what a generator can give; a normal distribution gives anything, but hardly ever more than six deviations.
   static LegalRange range_of(const Draw& draw) {
-    constexpr double kDeviations = 10;
+    constexpr double kDeviations = 6;
     switch (draw.kind) {
       case Draw::Kind::zeros: return {0, 0};
       case Draw::Kind::constant: return {draw.a, draw.a};

@@ -50,6 +50,9 @@ struct ProgramOutcome {
   std::string closest_text = {};   // "0.25 away from <= 0"
   std::string engine = {};         // "libtorch" or "reference"
   std::string stopped = {};        // why it ended early: time, interrupted, the worker's last words
+  std::string refused = {};        // why LibTorch could not be used, when it was there
+  std::size_t proved = 0;          // sites that the check proved
+  std::size_t suspects = 0;        // sites that were searched
   std::vector<double> trace = {};  // suspect loss over the iterations, thinned
   TrainingRun run = {};            // what happened, from the start; only when hit
 };
