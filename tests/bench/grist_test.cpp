@@ -60,8 +60,6 @@ TEST_P(GristBugTest, CheckReportsTheBugAndProvesItsRepair) {
   const StaticVerdict verdict = check_bug(bug());
   EXPECT_TRUE(verdict.found) << verdict.problem;
   EXPECT_TRUE(verdict.repair_proved) << verdict.problem;
-  for (const OtherAlarm& a : verdict.others)
-    std::printf("%s %s: %s %s %s\n", bug().id.c_str(), a.node.c_str(), a.op.c_str(), a.rule.c_str(), a.seen.c_str());
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GristBugTest, testing::Range<std::size_t>(0, 79),
