@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "formats/onnx/onnx.h"
 #include "program/driver.h"
 #include "program/read_program.h"
 #include "tensor/convert.h"
@@ -173,10 +174,47 @@ TaskRequest encode_search(const Prepared& prepared, const ProgramSearch& options
   return request;
 }
 
+namespace {
+
+// Data of the program stands under its inputs' names, the run's tensors behind a prefix.
+constexpr std::string_view kRunPrefix = "run:";
+
+TaskResult do_repeat(std::shared_ptr<const Graph> graph, const TaskRequest& request, const Json& json,
+                     const MakeEngine& make) {
+  ProgramParts parts = {.graph = std::move(graph)};
+  NamedData tensors;
+  for (const auto& [key, datum] : request.data) {
+    if (key.starts_with(kRunPrefix)) tensors.emplace_back(key.substr(kRunPrefix.size()), datum);
+    else parts.data[key] = *datum.tensor();
+  }
+  const Program program = parse_program(json.at("program").get<std::string>(), "program", "", parts);
+  const std::unique_ptr<TrainingEngine> engine = make(program);
+  const std::size_t pass = engine->add_pass({.read = program.watch_ids});
+  const Repeated repeated = repeat_run(program, *engine, run_from(tensors), pass);
+  const Json answer = {{"failed", repeated.failed}, {"weights", repeated.weights_failed}, {"step", repeated.step}};
+  return {.text = answer.dump()};
+}
+
+}  // namespace
+
+std::optional<Repeated> repeat_in_worker(const Program& program, const TrainingRun& run, Worker& worker) {
+  const PrintedProgram printed = print_program(program, "model", "given:");
+  LongRequest request = {.model = write_onnx(*program.graph), .seconds = 600};
+  request.task.text = Json({{"program", printed.text}, {"repeat", true}}).dump();
+  for (const auto& [key, tensor] : printed.data) request.task.data.emplace_back(key, tensor);
+  for (auto& [key, datum] : tensors_of(run)) request.task.data.emplace_back(std::string(kRunPrefix) + key, datum);
+  const Answer answer = worker.task(request);
+  if (!answer.done()) return std::nullopt;
+  const Json json = Json::parse(answer.words, nullptr, false);
+  if (json.is_discarded()) return std::nullopt;
+  return Repeated{json.value("failed", false), json.value("weights", false), json.value("step", std::size_t{0})};
+}
+
 TaskResult do_search(std::shared_ptr<const Graph> graph, const TaskRequest& request, const MakeEngine& make,
                      const std::function<bool(const std::string&)>& tell) {
   try {
     const Json json = Json::parse(request.text);
+    if (json.contains("repeat")) return do_repeat(std::move(graph), request, json, make);
     const Prepared prepared = prepared_from(std::move(graph), request, json);
     ProgramSearch options = options_from(json.at("options"));
     options.progress = [&](double seconds, std::uint64_t iterations, double closest) {

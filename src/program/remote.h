@@ -4,12 +4,15 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "exec/protocol.h"
+#include "exec/worker.h"
 #include "program/engine.h"
 #include "program/search_program.h"
 #include "program/suspects.h"
+#include "program/trainer.h"
 
 namespace finity {
 
@@ -19,6 +22,9 @@ using MakeEngine = std::function<std::unique_ptr<TrainingEngine>(const Program&)
 TaskResult do_search(std::shared_ptr<const Graph> graph, const TaskRequest& request, const MakeEngine& make,
                      const std::function<bool(const std::string&)>& tell);
 ProgramOutcome decode_search(const std::string& text, const NamedData& data);
+
+// Repeats a run there; nothing when the worker cannot.
+std::optional<Repeated> repeat_in_worker(const Program& program, const TrainingRun& run, Worker& worker);
 
 // A run as named tensors and back, for messages and for files.
 NamedData tensors_of(const TrainingRun& run);

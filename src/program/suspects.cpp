@@ -311,8 +311,9 @@ Contract contract_of(const Program& program) {
   return contract;
 }
 
-// The program's graph with what training computes for its weights.
-Graph with_training_step(const Program& program) {
+}  // namespace
+
+Graph training_step(const Program& program) {
   GraphWriter writer(*program.graph, program.types);
   const std::vector<ValueId>& outputs = program.graph->main().outputs;
   const auto output = [&](ValueId id) {
@@ -332,8 +333,6 @@ Graph with_training_step(const Program& program) {
   return std::move(writer).finish().graph;
 }
 
-}  // namespace
-
 CheckedGraph check_program(const Program& program) {
   constexpr double kSeconds = 10;
   GraphCheckOptions options;
@@ -341,7 +340,7 @@ CheckedGraph check_program(const Program& program) {
   options.analysis.time_limit = kSeconds;
   options.analysis.find_causes = false;
   options.bindings = program.types.bindings;
-  return check_graph(with_training_step(program), contract_of(program), options);
+  return check_graph(training_step(program), contract_of(program), options);
 }
 
 Prepared prepare(const Program& program, const std::string& site) {

@@ -46,6 +46,9 @@ struct Prepared {
   std::vector<std::string> notes = {};  // sites of which no loss could be written, and why
 };
 
+// The program's graph with what training computes for its weights behind it, as outputs "gradient of W".
+Graph training_step(const Program& program);
+
 // What the check says of the program's training step, with trained weights being any number.
 CheckedGraph check_program(const Program& program);
 
