@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "tensor/convert.h"
@@ -204,7 +205,23 @@ bool Attack::try_move(Move move, double share) {
   return better;
 }
 
+void Attack::recall() {
+  for (const auto& [input, batch] : best_) {
+    Tensor value = trainer_.value(input);
+    const std::size_t half = program_.inputs[input].batched ? batch_ / 2 * (value.bytes().size() / batch_) : 0;
+    std::memcpy(value.mutable_bytes().data(), batch.bytes().data(), half);
+    trainer_.set_value(input, std::move(value));
+  }
+}
+
 bool Attack::run(int passes, bool starts) {
+  const bool over = walk(passes, starts);
+  best_.clear();
+  for (const std::size_t i : inputs_) best_.emplace_back(i, trainer_.value(i));
+  return over;
+}
+
+bool Attack::walk(int passes, bool starts) {
   load(starts);
   if (look()) return true;
   if (variables_.empty()) return false;

@@ -17,6 +17,8 @@ class Attack {
   // Walks from what is fed now, for at most so many passes, and leaves the best in the trainer. With `starts` weights
   // and values of the start move too; the run must not have been trained then. True: something failed.
   bool run(int passes, bool starts);
+  // Puts the best samples of the last walk into the first half of the batch.
+  void recall();
   // How near it came: the smaller the nearer; and where a hit is expected.
   double nearest() const { return nearest_; }
   bool is_there() const { return distance_ <= 0 || (!is_room_ && distance_ < 1e-45); }
@@ -36,6 +38,7 @@ class Attack {
   };
   enum class Move : std::uint8_t { corner, signs, linear, zero, far };
 
+  bool walk(int passes, bool starts);
   bool look();  // at what the variables hold
   void read(const PassResult& result, bool starts);
   void load(bool starts);
@@ -57,6 +60,7 @@ class Attack {
   bool per_sample_ = false;  // rows belong to samples
   std::vector<Variable> variables_;
   std::vector<double> rows_;
+  std::vector<std::pair<std::size_t, Tensor>> best_;  // by input: the batch where the last walk ended
   double nearest_ = 0, distance_ = 0;
   std::size_t best_sample_ = 0;
 };

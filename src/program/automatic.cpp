@@ -18,6 +18,8 @@ namespace finity {
 
 namespace {
 
+constexpr int kFirstSteps = 16;
+
 class Automatic {
  public:
   explicit Automatic(Driver& driver) : driver_(driver), trainer_(driver.trainer()), poison_(driver) {}
@@ -32,8 +34,10 @@ class Automatic {
     const bool trains = !phases_of(driver_.program()).empty() || has_updates();
     // Longer and longer, all sites and manners in turn.
     for (int round = 0; !driver_.is_over(); ++round) {
-      const int steps = 8 << std::min(2 * round, 12);
+      const int steps = kFirstSteps << std::min(round, 12);
       for (std::size_t i = 0; i < attacks_.size() && !driver_.is_over(); ++i) {
+        // Sums that might overflow with weights of any size get less; every run counts for all sites anyway.
+        if (suspects_[i]->general && round % 4 != 3) continue;
         if (round > 0 || !trains) from_the_start(i, round + 1);
         for (const Manner manner : kManners) {
           if (trains && !driver_.is_over() && poison_.can(manner)) episode(i, manner, steps, round);
@@ -83,16 +87,26 @@ class Automatic {
     return driver_.has_hit();
   }
 
+  // A manner that adds up goes on where it stopped; the others start anew, differently.
+  void begin(std::size_t i, Manner manner, int round) {
+    const auto kept = marks_.find({i, manner});
+    trainer_.release_draws();
+    trainer_.fresh_batch();
+    if (kept != marks_.end()) {
+      trainer_.go_back(kept->second);
+    } else {
+      trainer_.forget_starts();
+      trainer_.restart();
+    }
+    poison_.begin(manner, static_cast<std::uint64_t>(round));
+  }
+
   // Trains for so many steps in one manner, with attacks in between, first often, then seldom.
   void episode(std::size_t i, Manner manner, int steps, int round) {
     Attack& attack = attacks_[i];
     driver_.pursue(*suspects_[i]);
-    trainer_.forget_starts();
-    trainer_.release_draws();
-    trainer_.restart();
-    trainer_.fresh_batch();
-    poison_.begin(manner, static_cast<std::uint64_t>(round));
-    int until_attack = 1, wait = 1;
+    begin(i, manner, round);
+    int until_attack = 1, wait = 1 << std::min(round, 6);
     for (int step = 0; step < steps && !driver_.is_over(); ++step) {
       poison_.feed(attack);
       if (driver_.has_hit()) return;
@@ -104,11 +118,16 @@ class Automatic {
         until_attack = wait;
       }
     }
+    if (manner == Manner::boundary || manner == Manner::ordinary) marks_[{i, manner}] = trainer_.mark();
   }
 
   // Attacks with the weights as they are now. Where it should fail by now, a step shows whether it does backward.
   bool look_closely(Attack& attack, bool finite) {
     constexpr int kPasses = 6;
+    if (finite) {
+      trainer_.fresh_batch();
+      attack.recall();
+    }
     if (attack.run(kPasses, false)) return true;
     if (!finite) return false;
     if (attack.is_there()) return step_and_look(attack, 1);
@@ -120,6 +139,7 @@ class Automatic {
   Poison poison_;
   std::vector<Attack> attacks_;
   std::vector<const Suspect*> suspects_;
+  std::map<std::pair<std::size_t, Manner>, Trainer::Mark> marks_;
 };
 
 }  // namespace

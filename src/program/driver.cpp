@@ -59,7 +59,9 @@ bool Driver::saw(const PassResult& result, double distance) {
   count();
   if (!std::isnan(distance)) {
     note(distance);
-    outcome_.closest = std::min(outcome_.closest, distance);
+    const auto [place, first] = closest_.try_emplace(outcome_.site, distance);
+    place->second = std::min(place->second, distance);
+    outcome_.closest = place->second;
   }
   const auto watched = std::span(result.values).first(watch_count());
   if (std::ranges::all_of(watched, all_finite)) return false;
@@ -88,6 +90,17 @@ void Driver::hit() {
   outcome_.seconds = seconds();
   outcome_.run = trainer_.run();
   outcome_.steps = trainer_.steps();
+}
+
+void Driver::conclude() {
+  outcome_.seconds = seconds();
+  for (const Suspect& suspect : prepared_.suspects) {
+    const auto found = closest_.find(suspect.title);
+    if (found == closest_.end()) continue;
+    outcome_.site = suspect.title;
+    outcome_.closest = found->second;
+    return;
+  }
 }
 
 // Trains up to a step and feeds it.
@@ -160,7 +173,7 @@ ProgramOutcome drive(const Prepared& prepared, const ProgramSearch& options, Tra
     case Strategy::automatic: search_automatically(driver); break;
   }
   ProgramOutcome& outcome = driver.outcome();
-  if (!outcome.hit) outcome.seconds = driver.seconds();
+  if (!outcome.hit) driver.conclude();
   if (outcome.hit && options.confirm) driver.confirm();
   return std::move(outcome);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,6 +40,8 @@ class Driver {
   // The failure is in what is fed now.
   void hit();
   void pursue(const Suspect& suspect) { outcome_.site = suspect.title; }
+  // Without a hit: how near the most important site came that was measured.
+  void conclude();
   double seconds() const;
 
   ProgramOutcome& outcome() { return outcome_; }
@@ -58,7 +61,8 @@ class Driver {
   double told_ = 0;
   bool stopped_ = false;
   std::size_t watch_pass_ = 0;
-  std::uint64_t stride_ = 1;  // of the trace
+  std::map<std::string, double> closest_;  // by site
+  std::uint64_t stride_ = 1;               // of the trace
   ProgramOutcome outcome_;
 };
 

@@ -44,6 +44,11 @@ void Poison::find_labels() {
   has_label_ = seen.size() > 1 && seen.size() <= kMost && program_.loss_id.valid();
   if (!has_label_) return;
   labels_.assign(seen.begin(), seen.end());
+  for (const std::vector<std::byte>& label : labels_) {
+    Tensor row(data.dtype(), {static_cast<std::int64_t>(width) / info(data.dtype()).memory_bytes});
+    std::memcpy(row.mutable_bytes().data(), label.data(), label.size());
+    label_numbers_.push_back(elements<double>(row));
+  }
   try {
     label_pass_ = driver_.add_pass({}, program_.loss_id, {program_.inputs[label_].id});
   } catch (const Error&) {
@@ -91,41 +96,41 @@ void Poison::repeat_sample(std::size_t sample) {
 // What each label would cost, for losses that are linear in them; else a hint.
 std::vector<double> Poison::label_losses(std::size_t sample, const std::vector<double>& slopes) const {
   const std::size_t width = slopes.size() / static_cast<std::size_t>(program_.batch);
-  const Tensor& data = program_.inputs[label_].data;
   std::vector<double> losses;
-  for (const std::vector<std::byte>& label : labels_) {
-    Tensor row(data.dtype(), {static_cast<std::int64_t>(width)});
-    std::memcpy(row.mutable_bytes().data(), label.data(), label.size());
-    const std::vector<double> numbers = elements<double>(row);
+  for (const std::vector<double>& numbers : label_numbers_) {
     double loss = 0;
     for (std::size_t i = 0; i < width; ++i) {
       const double slope = slopes[sample * width + i];
-      if (numbers[i] != 0) loss += numbers[i] * (std::isnan(slope) ? 0 : slope);
+      if (numbers[i] != 0 && !std::isnan(slope)) loss += numbers[i] * slope;
     }
     losses.push_back(loss);
   }
   return losses;
 }
 
-// Rows at random corners of the box, between corners, at its ends, and from the data.
+// At a random corner of the box, between corners, or near one.
+void Poison::fill_row(std::span<double> row, const LegalRange& range, std::size_t kind) {
+  const double lo = std::max(range.lo, -1e3), hi = std::min(range.hi, 1e3);
+  const double inside = kind < 4 ? 0 : rng_.uniform(), middle = rng_.uniform(lo, hi);
+  std::uint64_t bits = 0;
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    if (i % 64 == 0) bits = rng_.bits();
+    const double end = bits >> (i % 64) & 1 ? hi : lo;
+    row[i] = end + inside * (middle - end);
+  }
+}
+
+// Rows of all kinds, some from the data.
 void Poison::fill_candidates() {
   const auto batch = static_cast<std::size_t>(program_.batch);
   trainer_.fresh_batch();
   for (const std::size_t i : inputs_) {
     const Tensor& now = trainer_.value(i);
     std::vector<double> numbers = elements<double>(now);
-    const LegalRange range = *program_.inputs[i].range;
-    const double lo = std::max(range.lo, -1e3), hi = std::min(range.hi, 1e3);
     const std::size_t width = numbers.size() / batch;
     for (std::size_t sample = 0; sample < batch; ++sample) {
-      const std::span<double> row = std::span(numbers).subspan(sample * width, width);
       const std::size_t kind = sample % 8;
-      if (kind == 7) continue;  // from the data
-      const double share = kind == 6 ? rng_.uniform() : 0.5, inside = kind < 4 ? 0 : rng_.uniform();
-      for (double& x : row) {
-        const double end = rng_.uniform() < share ? hi : lo;
-        x = end + inside * (rng_.uniform(lo, hi) - end);
-      }
+      if (kind != 7) fill_row(std::span(numbers).subspan(sample * width, width), *program_.inputs[i].range, kind);
     }
     trainer_.set_value(i, from_elements<double>(now.dtype(), now.dims(), numbers));
   }

@@ -31,6 +31,7 @@ class Poison {
   void feed_extreme();
   void feed_boundary();
   void fill_candidates();
+  void fill_row(std::span<double> row, const LegalRange& range, std::size_t kind);
   void repeat_sample(std::size_t sample);
   std::vector<double> label_losses(std::size_t sample, const std::vector<double>& slopes) const;
   void find_labels();
@@ -47,6 +48,7 @@ class Poison {
   bool has_label_ = false;           // as floats, so that the loss can be derived by it
   std::size_t label_pass_ = 0;
   std::vector<std::vector<std::byte>> labels_;  // distinct rows of it
+  std::vector<std::vector<double>> label_numbers_;
 };
 
 }  // namespace finity

@@ -37,7 +37,8 @@ Json json_of(const Suspect& suspect) {
           {"nearest", suspect.nearest},
           {"rows", suspect.rows},
           {"total", suspect.total},
-          {"row_count", suspect.row_count}};
+          {"row_count", suspect.row_count},
+          {"general", suspect.general}};
 }
 
 Suspect suspect_from(const Json& json) {
@@ -54,6 +55,7 @@ Suspect suspect_from(const Json& json) {
   json.at("rows").get_to(suspect.rows);
   json.at("total").get_to(suspect.total);
   json.at("row_count").get_to(suspect.row_count);
+  json.at("general").get_to(suspect.general);
   return suspect;
 }
 

@@ -182,14 +182,18 @@ class Preparer {
     std::vector<Finding> findings = checked_.analysis.findings;
     const auto rank = [&](const Finding& finding) {
       if (!finding.node.valid()) return 9;
-      const Node& node = checked_.graph.node(finding.node);
-      const bool general =
-          node.op == nullptr || (finding.operand < 0 && hazard_of(*node.op, finding.rule, finding.operand) == nullptr &&
-                                 finding.rule != node.op->overflow);
-      return (finding.operand >= 0 ? 0 : general ? 4 : 2) + (node.gradient_of.valid() ? 1 : 0);
+      const bool backward = checked_.graph.node(finding.node).gradient_of.valid();
+      return (finding.operand >= 0 ? 0 : is_general(finding) ? 4 : 2) + (backward ? 1 : 0);
     };
     std::ranges::stable_sort(findings, {}, rank);
     return findings;
+  }
+
+  bool is_general(const Finding& finding) const {
+    const OpDef* op = checked_.graph.node(finding.node).op;
+    if (op == nullptr) return true;
+    return finding.operand < 0 && hazard_of(*op, finding.rule, finding.operand) == nullptr &&
+           finding.rule != op->overflow;
   }
 
   bool matches(const Finding& finding, const std::string& site) const {
@@ -210,6 +214,7 @@ class Preparer {
     Suspect suspect = {.name = node_name(checked_.graph, node), .title = describe(checked_.graph, node)};
     suspect.rule = finding.rule;
     suspect.in_gradient = node.gradient_of.valid();
+    suspect.general = is_general(finding);
     if (!node.outputs.empty() && node.outputs.front().valid())
       suspect.result = checked_.graph.value(node.outputs.front()).name;
     try {

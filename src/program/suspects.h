@@ -21,6 +21,7 @@ struct Suspect {
   std::string unsafe = {};  // "<= 0"; "" for an overflow
   double limit = 0;         // of an overflow
   bool in_gradient = false;
+  bool general = false;  // a sum or product that may overflow, as every one may with weights of any size
   // Values of the graph, by name.
   std::string distance = {};  // smallest distance in the program's formats
   std::string nearest = {};   // the same in double

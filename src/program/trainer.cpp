@@ -190,7 +190,8 @@ bool Trainer::train() {
 
 void Trainer::go_back(const Mark& mark) {
   engine_.go_back(*mark.state);
-  record_.resize(mark.steps);
+  record_ = mark.record;
+  starts_ = mark.starts;
   drawn_at_.assign(values_.size(), std::numeric_limits<std::uint64_t>::max());
 }
 

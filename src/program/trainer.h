@@ -67,9 +67,10 @@ class Trainer {
   // Weights and record as they are now; back to them.
   struct Mark {
     std::shared_ptr<const TrainingEngine::State> state = {};
-    std::size_t steps = 0;
+    std::vector<std::vector<std::vector<std::int32_t>>> record = {};
+    std::map<std::size_t, Tensor> starts = {};
   };
-  Mark mark() const { return {engine_.state(), record_.size()}; }
+  Mark mark() const { return {engine_.state(), record_, starts_}; }
   void go_back(const Mark& mark);
 
   // The run so far, with what is fed now as its last step.
