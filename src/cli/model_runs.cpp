@@ -132,9 +132,6 @@ void refuse_unknown_sites(const ModelAnalysis& model, const std::vector<std::str
 
 }  // namespace
 
-namespace {
-
-// Its process starts with the first question.
 std::unique_ptr<Worker> torch_engine(double seconds) {
   std::optional<WorkerOptions> options = torch_worker();
   if (!options) return nullptr;
@@ -142,8 +139,6 @@ std::unique_ptr<Worker> torch_engine(double seconds) {
   options->cpu_seconds = static_cast<unsigned>(seconds) + 1;
   return std::make_unique<Worker>(*options);
 }
-
-}  // namespace
 
 SearchResult search_model(const ModelAnalysis& model, const CheckPlan& plan, std::vector<FailingRun>& witnesses) {
   refuse_unknown_sites(model, plan.sites);

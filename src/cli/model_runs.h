@@ -20,4 +20,8 @@ std::vector<FailingRun> run_model(Report& report, const ModelAnalysis& model, co
 // `witnesses`.
 SearchResult search_model(const ModelAnalysis& model, const CheckPlan& plan, std::vector<FailingRun>& witnesses);
 
+// The engine on LibTorch for requests of so many seconds; null when it was not built. Its process starts with the first
+// question.
+std::unique_ptr<Worker> torch_engine(double seconds);
+
 }  // namespace finity
