@@ -35,12 +35,11 @@ std::vector<std::string> names_of(const Graph& graph, const NodeSet& nodes) {
 }
 
 BlockList block_list_of(const ModelAnalysis& model, const CheckPlan& plan, const DataRuns& runs, double seconds_used) {
-  // Nobody waits much longer for the list than for the check itself.
-  constexpr double kMost = 10, kAnyway = 0.5, kChecks = 10, kMoment = 1e-3;
+  constexpr double kMoment = 1e-3;
   const double limit = plan.check.analysis.time_limit;
-  const double usual = std::clamp(kChecks * model.check_seconds, kAnyway, kMost);
-  const KeepOptions options = {.check = plan.check.analysis,
-                               .time_limit = limit > 0 ? std::max(limit - seconds_used, kMoment) : usual};
+  const KeepOptions options = {
+      .check = plan.check.analysis,
+      .time_limit = limit > 0 ? std::max(limit - seconds_used, kMoment) : keep_list_seconds(model)};
   const KeepResult found =
       find_kept_nodes(model.original, model.original_types, model.bindings, plan.contract, plan.check.target, options);
   BlockList list = {
