@@ -8,7 +8,9 @@
 
 #include "base/error.h"
 #include "formats/onnx/onnx.h"
+#include "program/remote.h"
 #include "torch/program.h"
+#include "torch/training.h"
 
 namespace finity {
 
@@ -24,7 +26,8 @@ class TorchEngine final : public Engine {
     auto bytes = std::make_shared<const std::string>(model);
     std::vector<Note> notes;
     const OnnxSource source{.bytes = std::as_bytes(std::span(*bytes)), .owner = bytes, .name = "model"};
-    program_ = std::make_unique<TorchProgram>(std::make_shared<const Graph>(read_onnx(source, notes)));
+    graph_ = std::make_shared<const Graph>(read_onnx(source, notes));
+    program_ = std::make_unique<TorchProgram>(graph_);
   }
 
   NamedData run(const RunRequest& request, const std::function<void(Stage)>& stage) override {
@@ -62,6 +65,11 @@ class TorchEngine final : public Engine {
     return result;
   }
 
+  TaskResult task(const TaskRequest& request, const std::function<bool(const std::string&)>& tell) override {
+    loaded();
+    return do_search(graph_, request, make_torch_training, tell);
+  }
+
  private:
   const TorchProgram& loaded() const {
     if (program_ == nullptr) throw Error("no model is loaded");
@@ -87,6 +95,7 @@ class TorchEngine final : public Engine {
     throw Error("input '" + value.name + "' is missing");
   }
 
+  std::shared_ptr<const Graph> graph_;
   std::unique_ptr<TorchProgram> program_;
 };
 
