@@ -1,5 +1,5 @@
-// Divisions as TensorFlow has them and ONNX has not, in finity's own domain: rounded down, the remainder that belongs to
-// it, and a quotient that is 0 where the divisor is.
+// Divisions as TensorFlow has them and ONNX has not, in finity's own domain: rounded down, the remainder that belongs
+// to it, and a quotient that is 0 where the divisor is.
 #include <algorithm>
 #include <cmath>
 

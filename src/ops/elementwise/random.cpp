@@ -128,7 +128,8 @@ void eval_random_integers(EvalCall& call) {
   const Tensor shape(call.in(1).dtype(), call.in(0).dims());
   std::vector<std::int64_t> values(static_cast<std::size_t>(shape.size()));
   with_rng(call, [&](Rng& rng) {
-    for (std::int64_t& value : values) value = static_cast<std::int64_t>(static_cast<std::uint64_t>(low) + rng.below(count));
+    for (std::int64_t& value : values)
+      value = static_cast<std::int64_t>(static_cast<std::uint64_t>(low) + rng.below(count));
   });
   call.out(0, from_elements<std::int64_t>(shape.dtype(), shape.dims(), values));
 }

@@ -115,7 +115,8 @@ void range_atan2(RangeCall& call) {
     const double most = x.least() > 0 ? kPi / 2 : kPi;
     const bool numbers = (y.has_finite() || y.pinf || y.ninf) && (x.has_finite() || x.pinf || x.ninf);
     // Minus zero counts as below the line.
-    Range angle = numbers ? granted(dtype, y.least() > 0 ? 0 : -most, y.greatest() < 0 ? 0 : most, slack_of(ulps)) : Range{};
+    Range angle =
+        numbers ? granted(dtype, y.least() > 0 ? 0 : -most, y.greatest() < 0 ? 0 : most, slack_of(ulps)) : Range{};
     angle.nan = y.nan || x.nan;
     return angle;
   });
@@ -245,8 +246,8 @@ const OpDef kOps[] = {
      .infer = infer_broadcast,
      .eval = eval_atan2,
      .range = range_atan2,
-     .vjp = gradients<
-         "Y: Div(Mul(dZ, X), Add(Mul(X, X), Mul(Y, Y))); X: Neg(Div(Mul(dZ, Y), Add(Mul(X, X), Mul(Y, Y))))">,
+     .vjp =
+         gradients<"Y: Div(Mul(dZ, X), Add(Mul(X, X), Mul(Y, Y))); X: Neg(Div(Mul(dZ, Y), Add(Mul(X, X), Mul(Y, Y))))">,
      .elementwise = true},
     {.name = "Lgamma",
      .domain = kDomain,

@@ -56,7 +56,8 @@ void infer_stitch(InferCall& call) {
 void eval_stitch(EvalCall& call) {
   const Tensor& data = call.in(1);
   const std::vector<std::int64_t> indices = elements<std::int64_t>(call.in(0));
-  if (data.rank() == 0 || static_cast<std::int64_t>(indices.size()) != data.dim(0)) throw Error("there must be one index per row of data");
+  if (data.rank() == 0 || static_cast<std::int64_t>(indices.size()) != data.dim(0))
+    throw Error("there must be one index per row of data");
   const std::vector<std::int64_t> sources = row_sources(indices);
   AxisOffsets offsets = plain_offsets(data.dims());
   const std::int64_t row = strides_of(data.dims())[0];
@@ -69,7 +70,7 @@ void eval_stitch(EvalCall& call) {
 void range_stitch(RangeCall& call) {
   Range rows = call.hull(1);
   const auto indices = call.ints(0);
-  const bool complete = indices && !std::ranges::contains(row_sources(*indices), -1);
+  const bool complete = indices && std::ranges::count(row_sources(*indices), -1) == 0;
   call.out(0, complete ? rows : top(call.out_dtype(0)));
 }
 
