@@ -121,8 +121,13 @@ void infer_truncated_normal(InferCall& call) {
   infer_same_shape(call);
 }
 
+std::int64_t one_integer(const EvalCall& call, std::size_t input) {
+  if (call.in(input).size() != 1) throw Error("input " + std::to_string(input) + " is not one number");
+  return elements<std::int64_t>(call.in(input))[0];
+}
+
 void eval_random_integers(EvalCall& call) {
-  const std::int64_t low = elements<std::int64_t>(call.in(1)).at(0), high = elements<std::int64_t>(call.in(2)).at(0);
+  const std::int64_t low = one_integer(call, 1), high = one_integer(call, 2);
   if (low >= high) throw Error("low " + std::to_string(low) + " is not below high " + std::to_string(high));
   const std::uint64_t count = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
   const Tensor shape(call.in(1).dtype(), call.in(0).dims());
