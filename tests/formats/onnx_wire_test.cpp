@@ -2,15 +2,15 @@
 
 #include "base/error.h"
 #include "formats/onnx/name_table.h"
-#include "formats/wire.h"
 #include "formats/onnx_support.h"
+#include "formats/wire.h"
 
 namespace finity::onnx_test {
 namespace {
 
+using onnx::NameTable;
 using wire::Bytes;
 using wire::Cursor;
-using onnx::NameTable;
 using wire::Wire;
 using wire::WireWriter;
 

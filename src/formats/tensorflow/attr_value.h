@@ -21,8 +21,8 @@ struct AttrValue {
   std::vector<std::string_view> texts = {};
   std::vector<std::int64_t> integers = {};  // also flags and types
   std::vector<float> reals = {};
-  std::vector<Bytes> messages = {};       // shapes or tensors
-  std::string_view function = {};         // name of the function
+  std::vector<Bytes> messages = {};  // shapes or tensors
+  std::string_view function = {};    // name of the function
   std::vector<NamedBytes> function_attrs = {};
   std::string_view placeholder = {};
   std::vector<std::string_view> functions = {};  // of a list

@@ -93,12 +93,12 @@ void read_graph_def(Bytes message, const std::byte* file, GraphDef& graph) {
 }
 
 DType dtype_from_tf(std::int64_t code) {
-  constexpr DType kTypes[] = {DType::undefined,  DType::float32,   DType::float64,   DType::int32,    DType::uint8,
-                              DType::int16,      DType::int8,      DType::string,    DType::complex64, DType::int64,
-                              DType::boolean,    DType::int8,      DType::uint8,     DType::int32,    DType::bfloat16,
-                              DType::int16,      DType::uint16,    DType::uint16,    DType::complex128, DType::float16,
-                              DType::undefined,  DType::undefined, DType::uint32,    DType::uint64,   DType::float8e5m2,
-                              DType::float8e4m3fn};
+  constexpr DType kTypes[] = {
+      DType::undefined,  DType::float32,     DType::float64,   DType::int32,     DType::uint8,   DType::int16,
+      DType::int8,       DType::string,      DType::complex64, DType::int64,     DType::boolean, DType::int8,
+      DType::uint8,      DType::int32,       DType::bfloat16,  DType::int16,     DType::uint16,  DType::uint16,
+      DType::complex128, DType::float16,     DType::undefined, DType::undefined, DType::uint32,  DType::uint64,
+      DType::float8e5m2, DType::float8e4m3fn};
   if (code > 100) code -= 100;  // a reference
   return code < 0 || code >= static_cast<std::int64_t>(std::size(kTypes)) ? DType::undefined : kTypes[code];
 }

@@ -73,7 +73,7 @@ class TfCall {
   // A shape attribute with the dtype given; not ranked when absent or of unknown rank.
   Type shape(std::string_view name, DType dtype) const;
   std::vector<Type> shapes(std::string_view name) const;
-  ConstantPtr tensor(std::string_view name) const;  // null when absent
+  ConstantPtr tensor(std::string_view name) const;    // null when absent
   std::string function(std::string_view name) const;  // the name; empty when absent
 
   // ---- operands
@@ -103,7 +103,7 @@ class TfCall {
   std::vector<ValueId> add_all(std::string_view op, std::vector<ValueId> inputs, std::size_t outputs,
                                AttrList attrs = {});
   ValueId constant(Tensor tensor);
-  ValueId scalar(double number, DType dtype);  // rank 0, any dtype of numbers, or boolean
+  ValueId scalar(double number, DType dtype);       // rank 0, any dtype of numbers, or boolean
   ValueId ints(std::vector<std::int64_t> numbers);  // an int64 vector
   ValueId integer_scalar(std::int64_t number);      // an int64 of rank 0
   ValueId cast(ValueId value, DType dtype);         // the value itself when it has the dtype
@@ -169,8 +169,9 @@ const Lowering* find_lowering(std::string_view op);
 std::span<const std::span<const Lowering>> all_lowerings();
 
 // The families, one file each.
-std::span<const Lowering> basic_lowerings();  // Const, Identity, placeholders, bookkeeping
-std::span<const Lowering> state_lowerings();  // variables, queues, iterators
-std::span<const Lowering> array_lowerings();  // TensorArray, TensorList, stacks
+std::span<const Lowering> basic_lowerings();        // Const, Identity, placeholders, queues, iterators
+std::span<const Lowering> bookkeeping_lowerings();  // files, summaries, data sets, texts
+std::span<const Lowering> state_lowerings();        // variables
+std::span<const Lowering> array_lowerings();        // TensorArray, TensorList, stacks
 
 }  // namespace finity::tensorflow
