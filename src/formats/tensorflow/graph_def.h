@@ -55,8 +55,9 @@ struct GraphDef {
   std::unordered_map<std::string_view, FunctionDef> functions = {};
   std::unordered_map<std::string_view, OpSignature> ops = {};  // of a MetaGraphDef: the ops it uses
   std::int64_t producer = 0;
-  std::vector<std::pair<std::string, std::string>> renamed_inputs = {};  // signature name -> tensor
-  std::shared_ptr<const void> owner = {};                                // keeps the views alive
+  // Numbers from other files, by node: weights of a TensorFlow.js model, variables of a checkpoint.
+  std::unordered_map<std::string, ConstantPtr> weights = {};
+  std::shared_ptr<const void> owner = {};  // keeps the views alive
 };
 
 // Reads a GraphDef message into `graph`. Throws Error with the byte and the reason; `file` is the start of the buffer.

@@ -169,9 +169,10 @@ const Lowering* find_lowering(std::string_view op);
 std::span<const std::span<const Lowering>> all_lowerings();
 
 // The families, one file each.
-std::span<const Lowering> basic_lowerings();  // Const, Identity, placeholders, bookkeeping
-std::span<const Lowering> state_lowerings();  // variables, queues, iterators
-std::span<const Lowering> array_lowerings();  // TensorArray, TensorList, stacks
+std::span<const Lowering> basic_lowerings();        // Const, Identity, placeholders, queues, iterators
+std::span<const Lowering> bookkeeping_lowerings();  // files, summaries, data sets, texts
+std::span<const Lowering> state_lowerings();        // variables
+std::span<const Lowering> array_lowerings();        // TensorArray, TensorList, stacks
 std::span<const Lowering> math_lowerings();
 std::span<const Lowering> reduce_lowerings();
 std::span<const Lowering> linear_lowerings();

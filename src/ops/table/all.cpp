@@ -70,6 +70,7 @@ constexpr std::span<const OpDef> (*kFamilies[])() = {
     flow_ops,
     scan_ops,
     sequence_ops,
+    array_ops,
     string_ops,
     tfidf_ops,
     signal_ops,

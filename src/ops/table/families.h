@@ -60,6 +60,7 @@ std::span<const OpDef> microsoft_search_ops();
 std::span<const OpDef> flow_ops();
 std::span<const OpDef> scan_ops();
 std::span<const OpDef> sequence_ops();
+std::span<const OpDef> array_ops();
 std::span<const OpDef> string_ops();
 std::span<const OpDef> tfidf_ops();
 std::span<const OpDef> signal_ops();
