@@ -40,6 +40,7 @@ constexpr TorchLowering kByReference[] = {
     by_reference("TruncatedNormalLike", "finity"),
     by_reference("RandomIntegersLike", "finity"),
     by_reference("Stitch", "finity"),
+    by_reference("CTCLoss", "finity"),
     by_reference("BroadcastGradientArgs", "finity"),
     by_reference("Constant"),
     by_reference("ConstantFill"),

@@ -101,6 +101,14 @@ void lower_suppression(TfCall& call) {
   call.give(scored ? 2 : 1, count);
 }
 
+// Boxes are drawn at random: where one begins, its size, and itself in shares of the image.
+void lower_sampled_box(TfCall& call) {
+  const DType dtype = call.dtype_of(call.in(0));
+  call.give(0, call.outside(0, Type::tensor_of(dtype, Dims{3})));
+  call.give(1, call.outside(1, Type::tensor_of(dtype, Dims{3})));
+  call.give(2, call.outside(2, Type::tensor_of(DType::float32, Dims{1, 1, 4})));
+}
+
 // ---- colours ---------------------------------------------------------------
 
 struct Three {
@@ -188,6 +196,7 @@ constexpr Lowering kImage[] = {
     {.op = "AdjustHue", .lower = lower_adjust_hue},
     {.op = "AdjustSaturation", .lower = lower_adjust_saturation},
     {.op = "CropAndResize", .lower = lower_crop_and_resize},
+    {.op = "DrawBoundingBoxes", .lower = bookkeeping},  // pictures for people
     {.op = "HSVToRGB", .lower = lower_hsv_to_rgb},
     {.op = "NonMaxSuppression", .lower = lower_suppression},
     {.op = "NonMaxSuppressionV2", .lower = lower_suppression},
@@ -195,6 +204,8 @@ constexpr Lowering kImage[] = {
     {.op = "NonMaxSuppressionV4", .lower = lower_suppression},
     {.op = "NonMaxSuppressionV5", .lower = lower_suppression},
     {.op = "RGBToHSV", .lower = lower_rgb_to_hsv},
+    {.op = "SampleDistortedBoundingBox", .lower = lower_sampled_box},
+    {.op = "SampleDistortedBoundingBoxV2", .lower = lower_sampled_box},
     {.op = "ResizeBilinear", .lower = lower_resize_bilinear},
     {.op = "ResizeNearestNeighbor", .lower = lower_resize_nearest},
 };

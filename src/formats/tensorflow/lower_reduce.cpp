@@ -126,12 +126,19 @@ void lower_sparse_cross_entropy(TfCall& call) {
   call.give(1, emit.difference(emit.add("Softmax", {logits}, {{"axis", -1}}), hot));
 }
 
+void lower_ctc_loss(TfCall& call) {
+  if (call.flag("preprocess_collapse_repeated", false) || !call.flag("ctc_merge_repeated", true))
+    throw Unsupported("other treatment of repeated labels is not modelled");
+  call.give_all(call.add_all("finity:CTCLoss", call.tensors(0, 4), call.output_count() > 1 ? 2 : 1));
+}
+
 constexpr Lowering kReduce[] = {
     {.op = "All", .lower = lower_truth<"ReduceMin">},
     {.op = "Any", .lower = lower_truth<"ReduceMax">},
     {.op = "ArgMax", .lower = lower_position<"ArgMax">},
     {.op = "ArgMin", .lower = lower_position<"ArgMin">},
     {.op = "Bucketize", .lower = lower_bucketize},
+    {.op = "CTCLoss", .lower = lower_ctc_loss},
     {.op = "Cumprod", .lower = lower_running<"CumProd">},
     {.op = "Cumsum", .lower = lower_running<"CumSum">},
     {.op = "EuclideanNorm", .lower = lower_euclidean_norm},
