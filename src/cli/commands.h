@@ -18,5 +18,6 @@ void add_run(CLI::App& app, int& exit_code);
 void add_convert(CLI::App& app, int& exit_code);
 void add_ops(CLI::App& app, int& exit_code);
 void add_bench(CLI::App& app, int& exit_code);
+void add_backends(CLI::App& app, int& exit_code);
 
 }  // namespace finity

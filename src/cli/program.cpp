@@ -43,6 +43,7 @@ int run(int argc, const char* const* argv) {
   add_convert(app, exit_code);
   add_ops(app, exit_code);
   add_bench(app, exit_code);
+  add_backends(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {
