@@ -75,7 +75,7 @@ void print_finding(const fuzz::Finding& finding, const std::string& folder) {
 }
 
 int run_fuzz(Options& options) {
-  options.campaign.backends = fuzz::parse_backends(options.backends);
+  options.campaign.backends = fuzz::parse_specs(options.backends);
   if (!options.time.empty()) options.campaign.seconds = seconds_of(options.time);
   options.campaign.generate.ops = op_names(options.ops);
   options.campaign.version = FINITY_VERSION;
@@ -116,6 +116,7 @@ void add_fuzz(CLI::App& app, int& exit_code) {
   command->add_option("--ops", options->ops, "Only models with one of these: Conv,MaxPool");
   command->add_option("-j,--jobs", campaign.jobs, "Models at a time (default 1)")->check(CLI::Range(1, 256));
   command->add_flag("--resume", campaign.resume, "Go on with the campaign in the work folder");
+  command->add_flag("--accuracy", campaign.accuracy, "Small errors are findings, too");
   command->add_flag("!--no-strips", campaign.strips, "Do not run findings in the other installed versions");
   command->callback([options, &exit_code] { exit_code = run_fuzz(*options); });
 }

@@ -42,6 +42,7 @@ int run(int argc, const char* const* argv) {
   add_run(app, exit_code);
   add_convert(app, exit_code);
   add_fuzz(app, exit_code);
+  add_report(app, exit_code);
   add_ops(app, exit_code);
   try {
     app.parse(argc, argv);

@@ -168,10 +168,12 @@ Box point_box(const Tensor& tensor) {
   return box;
 }
 
-Box around(const Tensor& tensor) {
+namespace {
+
+Box widened_box(const Tensor& tensor, double roundings) {
   Box box = point_box(tensor);
   if (!is_float(tensor.dtype())) return box;
-  const double part = 64 * unit_roundoff(tensor.dtype());
+  const double part = roundings * unit_roundoff(tensor.dtype());
   for (Range& cell : box.cells) {
     if (!cell.has_finite()) continue;
     const double radius = std::abs(cell.lo) * part;
@@ -179,6 +181,15 @@ Box around(const Tensor& tensor) {
     if (wide.is_finite()) cell = wide;
   }
   return box;
+}
+
+}  // namespace
+
+Box around(const Tensor& tensor) { return widened_box(tensor, 64); }
+
+Box operand_box(const Tensor& tensor) {
+  const bool narrow = is_float(tensor.dtype()) && unit_roundoff(tensor.dtype()) > unit_roundoff(DType::float32);
+  return narrow ? widened_box(tensor, 2) : point_box(tensor);
 }
 
 Tensor tensor_of(const Box& box) {

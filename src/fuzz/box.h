@@ -30,6 +30,9 @@ Box point_box(const Tensor& tensor);
 // Every float element within a relative distance: what an optimiser that changes the order of roundings may do is
 // explained by that much of a change of inputs and weights.
 Box around(const Tensor& tensor);
+// What a step got as an operand: a point; for float16 and bfloat16 a little more, for libraries without kernels for
+// them leave out the rounding between two steps.
+Box operand_box(const Tensor& tensor);
 // The tensor that a box of points is.
 Tensor tensor_of(const Box& box);
 

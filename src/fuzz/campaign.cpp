@@ -8,7 +8,9 @@
 #include <thread>
 
 #include "base/error.h"
+#include "fuzz/backward.h"
 #include "fuzz/folder.h"
+#include "fuzz/laws.h"
 #include "fuzz/ledger.h"
 
 namespace finity::fuzz {
@@ -26,16 +28,27 @@ struct Outcome {
   std::vector<BackendOutcome> backends = {};
 };
 
-std::vector<Backend> open_backends(const std::vector<BackendSpec>& specs,
+std::vector<Backend> open_backends(const CampaignOptions& options, const std::vector<BackendSpec>& specs,
                                    const std::function<void(const std::string&)>& note) {
   std::vector<Backend> backends;
   for (const BackendSpec& spec : specs) {
-    std::string why;
-    std::optional<WorkerOptions> options = find_backend(spec, why);
-    if (options) backends.emplace_back(spec, std::move(*options));
-    else if (note) note(spec.text() + " is skipped: " + why);
+    try {
+      backends.push_back(options.open ? options.open(spec) : Backend(spec));
+    } catch (const NotInstalled& missing) {
+      if (note) note(spec.text() + " is skipped: " + missing.what());
+    }
   }
   return backends;
+}
+
+std::vector<Complaint> judge_whole(Backend& backend, const Generated& generated, Counts& counts) {
+  std::vector<Complaint> complaints = judge_any(backend, generated.sample, generated.legal, counts);
+  const auto add = [&](std::vector<Complaint> more) { complaints.insert(complaints.end(), more.begin(), more.end()); };
+  if (complaints.empty() && !generated.law.empty())
+    add(judge_law(backend, generated.before, generated.sample, generated.law, counts));
+  if (complaints.empty() && generated.legal && backend.derives())
+    add(judge_derivatives(backend, generated.sample, counts));
+  return complaints;
 }
 
 Outcome run_one(const CampaignOptions& options, std::uint64_t index, std::vector<Backend>& backends) {
@@ -45,7 +58,7 @@ Outcome run_one(const CampaignOptions& options, std::uint64_t index, std::vector
   for (Backend& backend : backends) {
     BackendOutcome one{.backend = backend.spec()};
     try {
-      one.complaints = judge_any(backend, outcome.generated.sample, outcome.generated.legal, one.counts);
+      one.complaints = judge_whole(backend, outcome.generated, one.counts);
     } catch (const Error&) {
       ++one.counts.refused;
     }
@@ -84,7 +97,7 @@ class Ahead {
  private:
   void work() {
     try {
-      std::vector<Backend> backends = open_backends(options_.backends, {});
+      std::vector<Backend> backends = open_backends(options_, options_.backends, {});
       for (;;) {
         std::int64_t index = 0;
         {
@@ -130,7 +143,7 @@ class Campaign {
       : options_(options),
         hooks_(hooks),
         ledger_((made(options.workdir) / "campaign.sqlite").string(), configuration(options), options.resume),
-        backends_(open_backends(options.backends, hooks.note)) {
+        backends_(open_backends(options, options.backends, hooks.note)) {
     if (backends_.empty()) throw Error("none of the backends is installed");
     for (Backend& backend : backends_) backend.worker().hello();
   }
@@ -183,7 +196,8 @@ class Campaign {
 
   void look_into(std::int64_t id, const Generated& generated, const BackendOutcome& outcome, Backend& backend) {
     const Complaint* complaint = worst(outcome.complaints);
-    if (complaint == nullptr) return;
+    if (complaint == nullptr || (!complaint->proven && !options_.accuracy)) return;
+    if (complaint->symptom == Symptom::broken_law) return;  // between two models: listed with the complaints
     const std::string kind = backend.spec().text() + " " + std::string(name(complaint->symptom)) +
                              (complaint->proven ? " " : " small ") + complaint->op +
                              (complaint->level == Optimisation::none ? "" : " optimised");
@@ -205,7 +219,8 @@ class Campaign {
   std::vector<Backend>& versions_of(const std::string& family) {
     const auto found = versions_.find(family);
     if (found != versions_.end()) return found->second;
-    return versions_[family] = options_.strips ? open_backends(installed_versions(family), {}) : std::vector<Backend>();
+    return versions_[family] =
+               options_.strips ? open_backends(options_, installed_versions(family), {}) : std::vector<Backend>();
   }
 
   const CampaignOptions& options_;

@@ -22,7 +22,9 @@ struct CampaignOptions {
   GenerateOptions generate = {};
   int jobs = 1;
   bool resume = false;
-  bool strips = true;  // run findings in every other installed version
+  bool accuracy = false;                                 // also findings that are a matter of accuracy
+  std::function<Backend(const BackendSpec&)> open = {};  // how a backend is started, when not as usual
+  bool strips = true;                                    // run findings in every other installed version
 };
 
 struct Progress {

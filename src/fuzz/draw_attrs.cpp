@@ -17,7 +17,6 @@ constexpr std::string_view kFlags[] = {"ceil_mode",
                                        "exclusive",
                                        "reverse",
                                        "largest",
-                                       "sorted",
                                        "upper",
                                        "select_last_index",
                                        "fmod",
@@ -33,10 +32,10 @@ constexpr std::string_view kFlags[] = {"ceil_mode",
                                        "onesided",
                                        "inverse"};
 constexpr std::string_view kLeft[] = {
-    "consumed_inputs", "seed",         "stash_type",          "layout",           "training_mode",
-    "is_test",         "allowzero",    "extrapolation_value", "saturate",         "batch_dims",
-    "broadcast",       "spatial",      "activations",         "activation_alpha", "activation_beta",
-    "block_size",      "output_dtype", "storage_order",       "precision"};
+    "consumed_inputs", "sorted",     "seed",         "stash_type",          "layout",
+    "training_mode",   "is_test",    "allowzero",    "extrapolation_value", "saturate",
+    "batch_dims",      "broadcast",  "spatial",      "activations",         "activation_alpha",
+    "activation_beta", "block_size", "output_dtype", "storage_order",       "precision"};
 
 bool among(std::span<const std::string_view> names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
@@ -97,8 +96,10 @@ std::optional<Attr> Drawing::ints_attr(const AttrSpec& spec) {
   else if (spec.name == "dilations") fill(spatial(), 1, g_.chance(70) ? 2 : 3);
   else if (spec.name == "output_padding") fill(spatial(), 0, 2);
   else if (spec.name == "pads") fill(2 * (op_.name == "Pad" ? rank() : spatial()), 0, g_.chance(70) ? 1 : 3);
-  else if (spec.name == "axes") list = axes();
-  else if (spec.name == "perm") {
+  else if (spec.name == "axes") {
+    list = axes();
+    if (op_.name == "Squeeze" && list.empty()) return std::nullopt;
+  } else if (spec.name == "perm") {
     for (std::int64_t i = 0; i < rank(); ++i) list.push_back(i);
     // The order that changes nothing is a case of its own.
     for (std::size_t i = list.size(); !g_.chance(15) && i > 1; --i) std::swap(list[i - 1], list[g_.rng().below(i)]);

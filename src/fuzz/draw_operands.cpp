@@ -104,9 +104,15 @@ bool Drawing::movement_operands() {
     in.push_back(give_ints(repeats));
   } else if (op == "Pad" && g_.opset() >= 11) {
     Ints pads;
-    const bool negative = g_.chance(15);
-    for (std::int64_t i = 0; i < 2 * rank(); ++i)
-      pads.push_back(g_.chance(50) ? 0 : negative ? g_.between(-1, 2) : g_.between(0, 3));
+    const Attr* mode = d_.step.attrs.find("mode");
+    const bool mirrors = mode != nullptr && std::get<std::string>(*mode) == "reflect";
+    const bool negative = g_.chance(15) && !mirrors;
+    for (std::int64_t i = 0; i < 2 * rank(); ++i) {
+      // What reflection beyond the other edge means is not said.
+      const std::int64_t most =
+          mirrors ? std::clamp<std::int64_t>(x_[static_cast<std::size_t>(i % rank())] - 1, 0, 3) : 3;
+      pads.push_back(g_.chance(50) ? 0 : negative ? g_.between(-1, 2) : g_.between(0, most));
+    }
     in.push_back(give_ints(pads));
     if (g_.chance(50))
       in.push_back(give(scalar_of(x_type_, g_.chance(50) ? 0 : static_cast<double>(g_.between(0, 5))), 80));
@@ -128,7 +134,8 @@ bool Drawing::movement_operands() {
     for (std::int64_t axis = 0; axis < rank(); ++axis) {
       if (x_[static_cast<std::size_t>(axis)] == 1 && g_.chance(70)) ones.push_back(axis);
     }
-    if (!ones.empty() || g_.chance(30)) in.push_back(give_ints(ones));
+    // Whether no axes means none or all is not said.
+    if (!ones.empty()) in.push_back(give_ints(ones));
   } else if (op == "Unsqueeze" && g_.opset() >= 13) {
     in.push_back(give_ints({g_.between(-rank() - 1, rank())}));
   } else if (op == "Split" && g_.opset() >= 13) {
@@ -164,7 +171,15 @@ bool Drawing::index_operands() {
   } else if (op == "ScatterElements") {
     Dims dims = x_;
     for (std::int64_t& size : dims) size = g_.between(std::min<std::int64_t>(size, 1), size);
-    in.push_back(indices(dims, length));
+    // No place twice: which of two updates wins is not said.
+    std::int64_t behind = 1;
+    for (std::size_t i = static_cast<std::size_t>(axis) + 1; i < dims.size(); ++i) behind *= dims[i];
+    Ints places(static_cast<std::size_t>(element_count(dims)));
+    const std::int64_t along = dims.empty() ? 1 : std::max<std::int64_t>(dims[static_cast<std::size_t>(axis)], 1),
+                       shift = g_.between(0, length - 1);
+    for (std::size_t i = 0; i < places.size(); ++i)
+      places[i] = (static_cast<std::int64_t>(i) / std::max<std::int64_t>(behind, 1) % along + shift) % length;
+    in.push_back(give(from_elements<std::int64_t>(DType::int64, dims, places), 60));
     in.push_back(give(g_.draw(x_type_, dims), 50));
   } else if (op == "TopK" && g_.opset() >= 10) {
     const std::int64_t at = (int_of("axis", -1) + rank()) % std::max<std::int64_t>(rank(), 1);
@@ -197,6 +212,11 @@ bool Drawing::index_operands() {
 
 bool Drawing::linear_operands() {
   auto& in = d_.step.inputs;
+  if (op_.name == "Pow" && !is_float(x_type_)) {
+    // Overflow and negative exponents of integers have no meaning.
+    in.push_back(give(scalar_of(x_type_, static_cast<double>(g_.between(0, 3))), 60));
+    return true;
+  }
   if (op_.name == "Gemm" && rank() == 2) {
     const bool ta = int_of("transA", 0) != 0, tb = int_of("transB", 0) != 0;
     const std::int64_t m = ta ? x_[1] : x_[0], k = ta ? x_[0] : x_[1], n = g_.chance(40) ? k : size();

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "fuzz/backward.h"
 #include "fuzz/known.h"
 #include "fuzz/reduce.h"
 
@@ -13,10 +14,11 @@ namespace {
 
 bool same_fault(const Complaint& a, const Complaint& b) {
   const bool as_written_a = a.level == Optimisation::none, as_written_b = b.level == Optimisation::none;
-  if (a.symptom != b.symptom || as_written_a != as_written_b || a.proven != b.proven) return false;
+  if (a.symptom != b.symptom || a.derivative != b.derivative || as_written_a != as_written_b || a.proven != b.proven)
+    return false;
   const bool by_step = as_written_a && (a.symptom == Symptom::wrong_value || a.symptom == Symptom::wrong_form ||
                                         a.symptom == Symptom::nan_here);
-  return !by_step || a.op == b.op;
+  return !by_step || a.derivative || a.op == b.op;
 }
 
 const Complaint* find_same(const std::vector<Complaint>& complaints, const Complaint& wanted) {
@@ -53,6 +55,11 @@ std::vector<Complaint> judge_any(Backend& backend, const Sample& sample, bool le
   return complaints;
 }
 
+std::vector<Complaint> judge_again(Backend& backend, const Sample& sample, bool legal, bool derivative,
+                                   Counts& counts) {
+  return derivative ? judge_derivatives(backend, sample, counts) : judge_any(backend, sample, legal, counts);
+}
+
 const Complaint* worst(const std::vector<Complaint>& complaints) {
   const auto found = std::ranges::max_element(complaints, {}, weight);
   return found == complaints.end() ? nullptr : &*found;
@@ -62,7 +69,7 @@ Finding make_finding(Backend& backend, const Sample& sample, bool legal, const C
   Counts unused;
   const auto judged = [&](const Sample& candidate) -> std::vector<Complaint> {
     try {
-      return judge_any(backend, candidate, legal, unused);
+      return judge_again(backend, candidate, legal, complaint.derivative, unused);
     } catch (const Error&) {
       return {};
     }
@@ -85,10 +92,12 @@ void add_versions(Finding& finding, std::vector<Backend>& versions) {
     Counts counts;
     Stand stand = Stand::good;
     try {
-      const std::vector<Complaint> complaints = judge_any(backend, finding.sample, finding.legal, counts);
+      const std::vector<Complaint> complaints =
+          judge_again(backend, finding.sample, finding.legal, finding.complaint.derivative, counts);
       const bool died = std::ranges::any_of(complaints, [](const Complaint& c) { return c.symptom == Symptom::crash; });
       if (died) stand = Stand::died;
-      else if (!complaints.empty()) stand = Stand::bad;
+      else if (find_same(complaints, finding.complaint) != nullptr) stand = Stand::bad;
+      else if (!complaints.empty()) stand = Stand::other;
       else if (counts.refused > 0) stand = Stand::refused;
     } catch (const Error&) {
       stand = Stand::refused;
@@ -100,7 +109,9 @@ void add_versions(Finding& finding, std::vector<Backend>& versions) {
 
 std::string key_of(const BackendSpec& backend, const Complaint& complaint, const Sample& sample) {
   std::string key = backend.family + " " + std::string(name(complaint.symptom)) + (complaint.proven ? "" : " (small)") +
-                    (complaint.level == Optimisation::none ? ": " : " optimised: ");
+                    (complaint.derivative                    ? " derivative: "
+                     : complaint.level == Optimisation::none ? ": "
+                                                             : " optimised: ");
   std::string chain;
   for (const Step& step : sample.steps) {
     chain += (chain.empty() ? "" : " + ") + step.op;
@@ -114,7 +125,7 @@ std::string key_of(const BackendSpec& backend, const Complaint& complaint, const
 }
 
 std::string strip_text(const std::vector<std::pair<BackendSpec, Stand>>& versions) {
-  constexpr std::string_view kNames[] = {"good", "bad", "refused", "died"};
+  constexpr std::string_view kNames[] = {"good", "bad", "refused", "died", "bad otherwise"};
   std::string text;
   for (std::size_t i = 0; i < versions.size();) {
     std::size_t last = i;

@@ -10,7 +10,7 @@
 namespace finity::fuzz {
 
 // How one version of the library takes the minimal sample.
-enum class Stand : std::uint8_t { good, bad, refused, died };
+enum class Stand : std::uint8_t { good, bad, refused, died, other };
 
 struct Finding {
   std::string key = {};  // the same for the same fault
@@ -24,6 +24,8 @@ struct Finding {
 
 // Judges a sample as a campaign does: an illegal one only for whether the library survives it.
 std::vector<Complaint> judge_any(Backend& backend, const Sample& sample, bool legal, Counts& counts);
+// The same, or only the library's derivatives.
+std::vector<Complaint> judge_again(Backend& backend, const Sample& sample, bool legal, bool derivative, Counts& counts);
 
 // The complaint that is worth most: deaths first, then what is proven.
 const Complaint* worst(const std::vector<Complaint>& complaints);

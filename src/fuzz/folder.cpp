@@ -11,6 +11,7 @@
 #include "formats/onnx/onnx.h"
 #include "formats/onnx/test_data.h"
 #include "formats/text/text.h"
+#include "fuzz/backward.h"
 #include "fuzz/meaning.h"
 #include "fuzz/reproducer.h"
 
@@ -31,6 +32,7 @@ json description(const Finding& finding) {
                  {"optimised", c.level != Optimisation::none},
                  {"proven", c.proven},
                  {"legal", finding.legal},
+                 {"derivative", c.derivative},
                  {"op", c.op},
                  {"text", c.text},
                  {"versions", versions},
@@ -51,7 +53,8 @@ std::string page(const Finding& finding) {
   out << "# " << title(finding) << "\n\n";
   out << "Seen with " << finding.backend.text() << ": " << c.text << ".\n\n";
   if (!c.tensor.empty() && c.element >= 0) {
-    out << "| | |\n|---|---|\n| tensor | `" << c.tensor << "`, element " << c.element << " in row-major order |\n";
+    out << "| | |\n|---|---|\n| " << (c.derivative ? "derivative of the sum of the first float output by" : "tensor")
+        << " | `" << c.tensor << "`, element " << c.element << " in row-major order |\n";
     out << "| every correct result lies in | " << to_string(c.expected) << " |\n";
     out << "| the library gives | " << to_string(point(c.observed)) << " |\n\n";
   }
@@ -71,30 +74,6 @@ std::string page(const Finding& finding) {
 std::string read_all(const fs::path& path) {
   const auto file = MappedFile::open(path.string());
   return {reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size()};
-}
-
-Sample sample_of(const Graph& model, const Inputs& inputs) {
-  Sample sample;
-  const auto opset = model.info().opsets.find("");
-  if (opset != model.info().opsets.end()) sample.opset = opset->second;
-  for (const ValueId id : model.main().inputs) {
-    const std::string& name = model.value(id).name;
-    const auto found = inputs.find(name);
-    if (found == inputs.end() || found->second.tensor() == nullptr)
-      throw Error("there is no tensor for input '" + name + "'");
-    sample.inputs[name] = *found->second.tensor();
-  }
-  for (const ValueId id : model.main().constants)
-    sample.constants[model.value(id).name] = model.value(id).constant->load();
-  for (const NodeId id : model.main().nodes) {
-    const Node& node = model.node(id);
-    Step step{.op = std::string(node.op_type), .domain = std::string(node.domain), .attrs = node.attrs};
-    for (const ValueId value : node.inputs) step.inputs.push_back(value.valid() ? model.value(value).name : "");
-    for (const ValueId value : node.outputs) step.outputs.push_back(value.valid() ? model.value(value).name : "");
-    sample.steps.push_back(std::move(step));
-  }
-  for (const ValueId id : model.main().outputs) sample.outputs.push_back(model.value(id).name);
-  return sample;
 }
 
 }  // namespace
@@ -134,10 +113,11 @@ StoredFinding read_finding(const std::string& folder) {
   if (!stored.is_object()) throw Error(path.string() + ": is not JSON");
   StoredFinding result;
   try {
-    result.backend = parse_backends(stored.at("backend").get<std::string>()).front();
+    result.backend = parse_specs(stored.at("backend").get<std::string>()).front();
     result.symptom = stored.at("symptom").get<std::string>();
     result.optimised = stored.at("optimised").get<bool>();
     result.legal = stored.at("legal").get<bool>();
+    result.derivative = stored.at("derivative").get<bool>();
     result.proven = stored.at("proven").get<bool>();
     result.op = stored.at("op").get<std::string>();
     result.text = stored.at("text").get<std::string>();

@@ -18,6 +18,7 @@ struct StoredFinding {
   std::string symptom = {};
   bool optimised = false;
   bool legal = true;
+  bool derivative = false;
   bool proven = true;
   std::string op = {};
   std::string text = {};

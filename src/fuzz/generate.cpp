@@ -2,6 +2,11 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+#include "fuzz/backward.h"
+#include "fuzz/laws.h"
+#include "types/graph_writer.h"
+
 namespace finity::fuzz {
 
 namespace {
@@ -121,6 +126,18 @@ Generated draw_single(const OpDef& op, Rng& rng, int opset, bool invalid) {
   return {.sample = std::move(grower).finish()};
 }
 
+// A chain with its backward pass; the chain alone where that is not known.
+Sample draw_backward(const std::vector<const OpDef*>& ops, Rng& rng) {
+  const Sample forward = draw_chain(ops, rng, GraphWriter::kOpset, 1 + static_cast<int>(rng.below(4)));
+  if (forward.steps.empty()) return forward;
+  try {
+    const std::optional<Backward> backward = with_backward(forward);
+    return backward ? backward->sample : forward;
+  } catch (const Error&) {
+    return forward;
+  }
+}
+
 bool holds_one_of(const Sample& sample, const std::vector<std::string>& ops) {
   return ops.empty() || std::ranges::any_of(sample.steps, [&](const Step& step) {
            return std::ranges::find(ops, step.op) != ops.end();
@@ -133,7 +150,9 @@ std::vector<const OpDef*> sample_ops(const GenerateOptions& options) {
   std::vector<const OpDef*> ops;
   for (const OpDef* op : all_ops()) {
     if (!op->domain.empty() || op->random || op->eval == nullptr || has_subgraph(*op)) continue;
-    if (signature_of(*op).inputs.empty()) continue;
+    const Signature& signature = signature_of(*op);
+    const Type::Kind gives = signature.outputs.front().type.kind;
+    if (signature.inputs.empty() || gives == Type::Kind::sequence || gives == Type::Kind::optional) continue;
     if (!options.ops.empty() && std::ranges::find(options.ops, op->name) == options.ops.end()) continue;
     ops.push_back(op);
   }
@@ -151,9 +170,18 @@ Generated generate(std::uint64_t seed, std::uint64_t index, const GenerateOption
     if (kind < 35 || (!options.ops.empty() && kind < 60))
       result = draw_single(*chosen[(index / 3 + i) % chosen.size()], rng, opset, options.invalid);
     else if (kind < 60) result.sample = draw_pattern(rng, opset);
-    else if (kind < 85) result.sample = draw_chain(all, rng, opset, 2 + static_cast<int>(rng.below(2)));
+    else if (kind < 70) result.sample = draw_backward(all, rng);
+    else if (kind < 87) result.sample = draw_chain(all, rng, opset, 2 + static_cast<int>(rng.below(2)));
     else result.sample = draw_chain(all, rng, opset, 4 + static_cast<int>(rng.below(6)));
     if (!holds_one_of(result.sample, options.ops)) result = {};
+  }
+  if (result.legal && !result.sample.steps.empty() && rng.below(100) < 20) {
+    if (std::optional<Changed> changed = apply_law(result.sample, rng)) {
+      result.before = std::move(result.sample);
+      result.sample = std::move(changed->sample);
+      result.law = changed->law;
+      result.sample.origin += ", " + result.law;
+    }
   }
   return result;
 }

@@ -20,7 +20,9 @@ std::vector<const OpDef*> sample_ops(const GenerateOptions& options);
 
 struct Generated {
   Sample sample = {};
-  bool legal = true;  // the reference runs it; otherwise libraries may refuse it, but not die
+  bool legal = true;     // the reference runs it; otherwise libraries may refuse it, but not die
+  std::string law = {};  // by which it was made of `before`, whose outputs it has
+  Sample before = {};
 };
 
 // Sample number `index` of a campaign. Single ops take turns, so that all come early.

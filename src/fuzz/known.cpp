@@ -72,10 +72,12 @@ constexpr Known kKnown[] = {
      [](const Finding& f) { return refused(f) && has(f, "Transpose") && has(f, "Gemm"); }},
     {"ort", "#32421: x * sigmoid(a x) in double is merged into an op that has no kernel",
      [](const Finding& f) { return refused(f) && has(f, "Sigmoid") && has(f, "Mul") && !uses(f, DType::float32); }},
-    {"ort", "onnx #8204: the pattern of a layer norm is merged whatever keepdims is",
-     [](const Finding& f) {
-       return wrong(f) && optimised(f) && in_order(f, {"ReduceMean", "Sub"}) && has(f, "Div");
-     }},
+    {"ort", "#30513, PR 31144: the pattern of a layer norm is merged whatever keepdims is",
+     [](const Finding& f) { return optimised(f) && sets(f, "ReduceMean", "keepdims") && has(f, "Div"); }},
+    {"ort", "#31980, #25855: the pattern of a layer norm is merged with a scale of another shape",
+     [](const Finding& f) { return optimised(f) && refused(f) && has(f, "ReduceMean") && has(f, "Sqrt"); }},
+    {"ort", "#27845, #28491: signed codes behind DequantizeLinear are quantised again as unsigned ones",
+     [](const Finding& f) { return wrong(f) && optimised(f) && has(f, "DequantizeLinear"); }},
     {"ort", "#27455: Add before LayerNormalization with a scale that has unit axes",
      [](const Finding& f) {
        return refused(f) && in_order(f, {"Add", "LayerNormalization"});

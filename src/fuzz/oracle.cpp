@@ -17,19 +17,28 @@ using Boxes = std::map<std::string, Box, std::less<>>;
 
 class Judgement {
  public:
-  Judgement(Backend& backend, const Sample& sample, Counts& counts)
+  Judgement(Backend* backend, const Sample& sample, Counts& counts)
       : backend_(backend), sample_(sample), counts_(counts), graph_(graph(sample)), types_(infer_types(graph_)) {}
+
+  std::vector<Complaint> compare_values(const NamedData& values, const std::string& op) {
+    const Boxes boxes = boxes_from_inputs();
+    for (const auto& [name, datum] : values) {
+      const auto box = boxes.find(name);
+      if (box != boxes.end()) compare(box->second, datum, name, op, Optimisation::all);
+    }
+    return std::move(complaints_);
+  }
 
   std::vector<Complaint> run() {
     if (!as_written()) return std::move(complaints_);
-    if (backend_.optimises() && complaints_.empty()) optimised();
+    if (backend_->optimises() && complaints_.empty()) optimised();
     return std::move(complaints_);
   }
 
  private:
   // False: there is nothing to compare with.
   bool as_written() {
-    const Answer answer = backend_.run(sample_, Optimisation::none, true);
+    const Answer answer = backend_->run(sample_, Optimisation::none, true);
     ++counts_.runs;
     if (died(answer, Optimisation::none)) return false;
     if (!answer.done()) {
@@ -37,13 +46,13 @@ class Judgement {
       return false;
     }
     for (const NodeId id : graph_.main().nodes) judge_step(graph_.node(id), answer.outputs);
-    const Answer again = backend_.run(sample_, Optimisation::none, true);
+    const Answer again = backend_->run(sample_, Optimisation::none, true);
     if (again.done()) compare_runs(answer, again, Optimisation::none);
     return true;
   }
 
   void optimised() {
-    const Answer answer = backend_.run(sample_, Optimisation::all, false);
+    const Answer answer = backend_->run(sample_, Optimisation::all, false);
     ++counts_.runs;
     if (died(answer, Optimisation::all)) return;
     if (!answer.done()) {
@@ -52,12 +61,11 @@ class Judgement {
       return;
     }
     const Boxes boxes = boxes_from_inputs();
-    for (const std::string& output : sample_.outputs) {
+    for (const auto& [output, datum] : answer.outputs) {
       const auto box = boxes.find(output);
-      if (box != boxes.end())
-        compare(box->second, find(answer.outputs, output), output, op_chain(sample_), Optimisation::all);
+      if (box != boxes.end()) compare(box->second, datum, output, op_chain(sample_), Optimisation::all);
     }
-    const Answer again = backend_.run(sample_, Optimisation::all, false);
+    const Answer again = backend_->run(sample_, Optimisation::all, false);
     if (again.done()) compare_runs(answer, again, Optimisation::all);
   }
 
@@ -83,15 +91,18 @@ class Judgement {
       // After a result of another form nothing is known of what follows.
       const bool as_typed =
           tensor != nullptr && types_[id].dtype == tensor->dtype() && types_[id].dims() == tensor->dims();
-      operands.back() = as_typed ? point_box(*tensor) : Box{.dtype = types_[id].dtype, .dims = {1}};
+      if (!as_typed) operands.back() = {.dtype = types_[id].dtype, .dims = {1}};
+      else operands.back() = computed.present() ? operand_box(*tensor) : point_box(*tensor);
     }
     ++counts_.steps;
     const std::vector<Box> boxes = enclosed(node, operands);
+    const std::size_t before = complaints_.size();
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       if (!node.outputs[i].valid()) continue;
       const std::string& name = graph_.value(node.outputs[i]).name;
       compare(boxes[i], find(outputs, name), name, std::string(node.op_type), Optimisation::none);
     }
+    set_apart(node, operands, before);
   }
 
   std::vector<Box> enclosed(const Node& node, const std::vector<Box>& operands) {
@@ -160,7 +171,6 @@ class Judgement {
       complaint.observed = values[i];
     }
     if (worst < 0) return;
-    complaint.proven = beyond_taste(complaint);
     complaint.text = "element " + std::to_string(complaint.element) + " is " + to_string(point(complaint.observed)) +
                      ", expected " + to_string(complaint.expected);
     complain(std::move(complaint));
@@ -173,12 +183,22 @@ class Judgement {
     return std::abs(value) <= normal && cell.lo <= normal && cell.hi >= -normal;
   }
 
-  // Accuracy is not correctness: small misses are kept apart from results that are plainly something else.
-  static bool beyond_taste(const Complaint& c) {
-    if (!std::isfinite(c.observed)) return true;
-    const double excess = std::max(c.expected.lo - c.observed, c.observed - c.expected.hi);
-    const double scale = std::max(std::abs(c.expected.lo), std::abs(c.expected.hi));
-    return excess > 1e-3 * std::max(scale, 1e-3);
+  // Accuracy is not correctness. What a change of the operands in their last bits explains is kept apart from results
+  // that are plainly something else.
+  void set_apart(const Node& node, const std::vector<Box>& operands, std::size_t first) {
+    if (first == complaints_.size()) return;
+    std::vector<Box> wider;
+    for (const Box& box : operands) wider.push_back(box.is_point() ? around(tensor_of(box)) : box);
+    const std::vector<Box> boxes = enclosed(node, wider);
+    for (std::size_t i = first; i < complaints_.size(); ++i) {
+      Complaint& c = complaints_[i];
+      for (std::size_t k = 0; k < boxes.size() && c.element >= 0; ++k) {
+        if (!node.outputs[k].valid() || graph_.value(node.outputs[k]).name != c.tensor) continue;
+        const bool claimed = boxes[k].decided() && c.element < static_cast<std::int64_t>(boxes[k].cells.size());
+        const Range cell = claimed ? boxes[k].cells[static_cast<std::size_t>(c.element)] : top(boxes[k].dtype);
+        c.proven = !(cell.nan || cell.pinf || cell.ninf || cell.contains(c.observed));
+      }
+    }
   }
 
   void compare_runs(const Answer& first, const Answer& second, Optimisation level) {
@@ -198,7 +218,7 @@ class Judgement {
 
   void complain(Complaint complaint) { complaints_.push_back(std::move(complaint)); }
 
-  Backend& backend_;
+  Backend* backend_;  // none: only values are compared
   const Sample& sample_;
   Counts& counts_;
   Graph graph_;
@@ -214,8 +234,13 @@ std::string_view name(Symptom symptom) {
   return kNames[static_cast<std::size_t>(symptom)];
 }
 
+std::vector<Complaint> compare_with_boxes(const Sample& sample, const NamedData& values, const std::string& op,
+                                          Counts& counts) {
+  return Judgement(nullptr, sample, counts).compare_values(values, op);
+}
+
 std::vector<Complaint> judge(Backend& backend, const Sample& sample, Counts& counts) {
-  return Judgement(backend, sample, counts).run();
+  return Judgement(&backend, sample, counts).run();
 }
 
 }  // namespace finity::fuzz

@@ -34,7 +34,8 @@ struct Complaint {
   std::int64_t element = -1;
   Range expected = {};
   double observed = 0;
-  bool proven = true;  // false: inside what is granted, or a matter of taste
+  bool proven = true;       // false: inside what is granted, or a matter of taste
+  bool derivative = false;  // of the sample's loss, by the library's own rules
   std::string text = {};
 };
 
@@ -46,6 +47,10 @@ struct Counts {
   std::int64_t undecided = 0;
   std::int64_t refused = 0;  // samples that a library does not take as written
 };
+
+// Judges values of a sample, however a library came by them, as if it had been optimised. `op` goes into complaints.
+std::vector<Complaint> compare_with_boxes(const Sample& sample, const NamedData& values, const std::string& op,
+                                          Counts& counts);
 
 std::vector<Complaint> judge(Backend& backend, const Sample& sample, Counts& counts);
 
