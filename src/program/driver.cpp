@@ -90,6 +90,25 @@ void Driver::hit() {
   outcome_.seconds = seconds();
   outcome_.run = trainer_.run();
   outcome_.steps = trainer_.steps();
+  if (options_.any_failure || options_.site.empty()) return;
+  confirm();
+  if (is_at_site()) return;
+  ProgramOutcome open = {.iterations = outcome_.iterations, .site = outcome_.site, .closest = outcome_.closest};
+  open.engine = outcome_.engine;
+  open.trace = std::move(outcome_.trace);
+  outcome_ = std::move(open);
+  was_repeated_ = false;
+  trainer_.forget_starts();
+  trainer_.release_draws();
+  trainer_.restart();
+  trainer_.fresh_batch();
+}
+
+// The node that failed is one of those that were asked for, or belongs to the derivative of one.
+bool Driver::is_at_site() const {
+  return std::ranges::any_of(prepared_.suspects, [&](const Suspect& suspect) {
+    return outcome_.node_name == suspect.name || outcome_.node_name == suspect.result;
+  });
 }
 
 void Driver::conclude() {
@@ -148,6 +167,8 @@ void Driver::name_node() {
 }
 
 void Driver::confirm() {
+  if (was_repeated_) return;
+  was_repeated_ = true;
   const TrainingRun found = outcome_.run;
   TrainingRun run = found;
   const Repeated repeated = repeat_run(program(), engine_, run, watch_pass_);
