@@ -53,6 +53,8 @@ class Driver {
   bool is_at_site() const;
   bool trained_to_failure(const TrainingRun& run, std::size_t last);
   void name_node();
+  TrainingRun shortened(const TrainingRun& run);
+  void simplify_batch();
   void note(double distance);
 
   const Prepared& prepared_;
