@@ -1,5 +1,6 @@
 #include "torch/engine.h"
 
+#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <torch/csrc/api/include/torch/version.h>
 
@@ -7,7 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "formats/onnx/onnx.h"
+#include "exec/received_model.h"
 #include "program/remote.h"
 #include "torch/program.h"
 #include "torch/training.h"
@@ -23,10 +24,7 @@ class TorchEngine final : public Engine {
   // Whatever the level: nodes run one by one as they are.
   void load(std::string_view model, Optimisation /*level*/) override {
     program_.reset();
-    auto bytes = std::make_shared<const std::string>(model);
-    std::vector<Note> notes;
-    const OnnxSource source{.bytes = std::as_bytes(std::span(*bytes)), .owner = bytes, .name = "model"};
-    graph_ = std::make_shared<const Graph>(read_onnx(source, notes));
+    graph_ = received_model(model);
     program_ = std::make_unique<TorchProgram>(graph_);
   }
 
@@ -101,7 +99,8 @@ class TorchEngine final : public Engine {
 
 }  // namespace
 
-std::unique_ptr<Engine> make_torch_engine() {
+std::unique_ptr<Engine> make_torch_engine(TorchKernels kernels) {
+  if (kernels == TorchKernels::own) at::globalContext().setUserEnabledMkldnn(false);
   // finity decides how much of the machine it uses, by the number of workers.
   at::set_num_threads(1);
   return std::make_unique<TorchEngine>();

@@ -99,6 +99,7 @@ void write_keep_list(const CheckResult& result, const std::string& file) {
 int check(Options& options) {
   const std::vector<Stream> streams = streams_of(options);
   if (!options.settings.values.empty() && options.models.size() > 1) throw Error("--values needs a single model");
+  if (!options.settings.data.empty() && options.models.size() > 1) throw Error("--data needs a single model");
   load_config(options.settings);
   if (!options.keep_list.empty() && (!options.settings.as || options.models.size() != 1)) {
     throw Error("--keep-list needs --as and a single model");
@@ -141,6 +142,10 @@ void add_common_options(CLI::App& command, Options& options) {
   command.add_option("--max-findings", settings.max_findings, "Findings printed per model (default 10; 0: all)");
   command.add_option("--witness", settings.witness,
                      "Write inputs on which findings came true into this folder: .npz and test_data_set_0");
+  command
+      .add_option("--data", settings.data,
+                  "Run the model on these inputs too: .npz, or ONNX test data (repeatable); a single model")
+      ->allow_extra_args(false);
   command.add_option("--seed", settings.seed, "For runs on random inputs (default 0)");
   command.add_option("--site", settings.sites, "Search only here: a node, what it computes, or a rule (repeatable)")
       ->allow_extra_args(false);

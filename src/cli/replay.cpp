@@ -16,6 +16,7 @@
 #include "exec/worker.h"
 #include "formats/model_format.h"
 #include "formats/onnx/test_data.h"
+#include "fuzz/folder.h"
 #include "report/words.h"
 
 namespace finity {
@@ -27,6 +28,7 @@ namespace fs = std::filesystem;
 struct Options {
   std::string folder;
   std::string onnxruntime;
+  std::string backends;
 };
 
 struct Witness {
@@ -111,7 +113,33 @@ void replay_in(const std::string& engine, const WorkerOptions& options, const Wi
   }
 }
 
+// A finding of `finity fuzz`, judged again: in the library it was found in, or in others.
+int replay_finding(const Options& options) {
+  const fuzz::StoredFinding stored = fuzz::read_finding(options.folder);
+  std::printf("%s in %s\n  when it was found, in %s: %s\n", printable(stored.symptom).c_str(),
+              printable(stored.op).c_str(), stored.backend.text().c_str(), printable(stored.text).c_str());
+  bool shows = false;
+  const std::vector<fuzz::BackendSpec> specs =
+      options.backends.empty() ? std::vector{stored.backend} : fuzz::parse_specs(options.backends);
+  for (const fuzz::BackendSpec& spec : specs) {
+    fuzz::Backend backend(spec);
+    fuzz::Counts counts;
+    const std::vector<fuzz::Complaint> complaints =
+        fuzz::judge_again(backend, stored.sample, stored.legal, stored.derivative, counts);
+    for (const fuzz::Complaint& c : complaints) {
+      std::printf("%s: %s in %s%s: %s\n", spec.text().c_str(), std::string(name(c.symptom)).c_str(), c.op.c_str(),
+                  c.level == Optimisation::none ? "" : " (optimised)", printable(c.text).c_str());
+      shows |= stored.symptom == name(c.symptom);
+    }
+    if (complaints.empty())
+      std::printf("%s: %s\n", spec.text().c_str(), counts.refused > 0 ? "does not take the model" : "nothing wrong");
+  }
+  return shows ? 1 : 0;
+}
+
 int replay(const Options& options) {
+  if (fuzz::is_finding(options.folder)) return replay_finding(options);
+  if (!options.backends.empty()) throw Error(options.folder + ": --backends is for findings of finity fuzz");
   const nlohmann::json description = read_description(options.folder);
   print_description(description);
   const bool is_program = fs::is_regular_file(fs::path(options.folder) / kProgramDescription);
@@ -134,11 +162,13 @@ int replay(const Options& options) {
 }  // namespace
 
 void add_replay(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand("replay", "Run a witness again that check or trigger wrote");
+  CLI::App* command = app.add_subcommand("replay", "Run a witness of check or trigger, or a finding of fuzz, again");
   auto options = std::make_shared<Options>();
-  command->add_option("folder", options->folder, "Written by --witness")->required();
+  command->add_option("folder", options->folder, "Written by --witness, or a folder of findings/")->required();
   command->add_option("--onnxruntime", options->onnxruntime,
                       "Shared library of ONNX Runtime to run it in too (default: $FINITY_ONNXRUNTIME)");
+  command->add_option("--backends", options->backends,
+                      "Libraries to run a finding of fuzz in (default: where it was found)");
   command->callback([options, &exit_code] { exit_code = replay(*options); });
 }
 

@@ -122,9 +122,11 @@ class Settler {
     if (*input.change && !is_float(dtype)) throw Error(what + ": only floats can be changed by a search");
   }
 
+  // Samples may have another shape than the model's, as long as they have as many elements: images in rows.
   bool has_batch_axis(const ProgramInput& input, const Dims& dims) const {
     if (input.draw) return true;
-    return input.data.rank() == dims.size();
+    const std::int64_t each = element_count(std::span(dims).subspan(1));
+    return input.data.rank() > 0 && input.data.dim(0) > 0 && input.data.size() == input.data.dim(0) * each;
   }
 
   void settle_data(ProgramInput& input, const Dims& dims, DType dtype, const std::string& what) {
