@@ -153,6 +153,13 @@ void Trainer::release_draws() {
   }
 }
 
+void Trainer::set_batch(Batch batch) {
+  values_ = std::move(batch.values);
+  rows_ = std::move(batch.rows);
+  fed_.assign(values_.size(), false);
+  drawn_at_.assign(values_.size(), std::numeric_limits<std::uint64_t>::max());
+}
+
 void Trainer::draw_inputs() {
   for (std::size_t i = 0; i < values_.size(); ++i) {
     const ProgramInput& input = program_.inputs[i];

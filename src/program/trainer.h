@@ -63,6 +63,13 @@ class Trainer {
   std::int64_t sample_count() const { return samples_; }
   // A draw that a search changed is drawn again from now on.
   void release_draws();
+  // What is fed now, to come back to after looking at something else.
+  struct Batch {
+    std::vector<Tensor> values = {};
+    std::vector<std::vector<std::int32_t>> rows = {};
+  };
+  Batch batch() const { return {values_, rows_}; }
+  void set_batch(Batch batch);
 
   // Hands over what is fed and runs the pass, with the random numbers of this step.
   PassResult look(std::size_t pass);
