@@ -9,12 +9,16 @@ namespace finity::tensorflow {
 namespace {
 
 // Nodes that a file may ask for, with calls inlined and loops written twice: a small file can ask for very many.
-constexpr std::size_t kMostNodes = 3'000'000;
+std::size_t node_limit(const GraphDef& graph) {
+  std::size_t count = graph.nodes.size();
+  for (const auto& [name, function] : graph.functions) count += function.nodes.size();
+  return 50'000 + 16 * count;
+}
 
 }  // namespace
 
 Importer::Importer(const GraphDef& graph, const std::string& file, std::vector<Note>& notes)
-    : graph_(graph), notes_(notes), writer_(file), initialisers_(graph) {}
+    : graph_(graph), notes_(notes), writer_(file), most_nodes_(node_limit(graph)), initialisers_(graph) {}
 
 Graph Importer::run() && {
   const Program program = make_program(graph_, graph_.nodes, nullptr);
@@ -49,8 +53,8 @@ std::vector<ValueId> Importer::find_outputs() const {
 }
 
 void Importer::charge() {
-  if (++charged_ > kMostNodes) {
-    throw Error("its functions and loops expand to more than " + std::to_string(kMostNodes) + " nodes");
+  if (++charged_ > most_nodes_) {
+    throw Error("its functions and loops expand to more than " + std::to_string(most_nodes_) + " nodes");
   }
 }
 
@@ -123,7 +127,7 @@ void Importer::lower_node(Scope& scope, int number) {
   try {
     if (!lower_call(scope, number, inputs)) lower_by_table(scope, number, inputs);
   } catch (const Error& error) {
-    if (charged_ > kMostNodes) throw;
+    if (charged_ > most_nodes_) throw;
     // What it added so far is taken back, and the node stays unknown.
     scope_ = outer;
     writer_.return_to(depth);

@@ -110,6 +110,7 @@ class Importer {
   const GraphDef& graph_;
   std::vector<Note>& notes_;
   Writer writer_;
+  std::size_t most_nodes_;
   std::vector<State> states_;
   std::vector<OpenLoop> loops_;
   std::unordered_map<std::string, std::unique_ptr<Program>> programs_;

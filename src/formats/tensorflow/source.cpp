@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "formats/tensorflow/json_proto.h"
+#include "formats/tensorflow/checkpoint.h"
 #include "formats/tensorflow/schema.h"
 #include "formats/tensorflow/text_proto.h"
 #include "formats/tensorflow/tfjs.h"
@@ -178,6 +178,7 @@ GraphDef read_source(Bytes file, std::shared_ptr<const void> owner, const std::s
     default: break;
   }
   read_binary(kind, file, graph, notes);
+  if (kind == SourceKind::saved_model) add_trained_weights(directory, graph, notes);
   return graph;
 }
 
