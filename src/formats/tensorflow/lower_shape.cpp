@@ -246,7 +246,6 @@ constexpr Lowering kShape[] = {
     {.op = "Tile", .lower = lower_tile},
     {.op = "Transpose", .lower = lower_transpose},
     {.op = "Unpack", .lower = lower_unpack},
-    {.op = "VariableShape", .lower = lower_shape},
     {.op = "ZerosLike", .lower = lower_like<0>},
 };
 
