@@ -53,7 +53,7 @@ TEST(TensorflowText, IsReadAsPeopleWriteIt) {
       "}\r\n"
       "  attr { key: \"dtype\" value { type: DT_FLOAT } }, newer_field: [1, 2] other { deep { er: -1.5e3 } };\r\n"
       "  attr { key: \"value\" value { tensor { dtype: 1 tensor_shape { dim { size: 4 } }\r\n"
-      "    float_val: [0x10, -2.5] float_val: inf float_val: nan } } } >\r\n"
+      "    float_val: [16, -2.5f] float_val: inf float_val: nan } } } >\r\n"
       "node { name: \"y\" op: \"Neg\" input: \"x\" }" +
       kVersions;
   const Values y = value_of(read(graph), "y");

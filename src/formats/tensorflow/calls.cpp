@@ -119,6 +119,7 @@ void Importer::lower_if(Scope& scope, int number, const std::vector<TfValue>& in
     if (results[0][i].handle == results[1][i].handle) given[i].handle = results[0][i].handle;
     if (!results[0][i].id.valid() || !results[1][i].id.valid()) continue;
     tensors.push_back(i);
+    given[i].array = results[0][i].array;
     for (std::size_t k = 0; k < 2; ++k) writer_.builder().body(bodies[k]).outputs.push_back(results[k][i].id);
   }
   writer_.set_node(name, node.offset);

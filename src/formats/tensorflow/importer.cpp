@@ -139,16 +139,34 @@ void Importer::lower_node(Scope& scope, int number) {
   }
 }
 
+// Ops on texts are not modelled: no number depends on them but those that compare or measure them, which come from
+// outside.
+bool Importer::lower_text(TfCall& call) {
+  constexpr std::int64_t kText = 7;
+  if (call.integer("T", 0) != kText) return false;
+  DType dtype = DType::undefined;
+  if (call.op() == "Equal" || call.op() == "NotEqual") dtype = DType::boolean;
+  if (call.op() == "Shape" || call.op() == "Size" || call.op() == "Rank") dtype = call.dtype("out_type");
+  if (dtype == DType::undefined) return true;
+  Type type = call.declared(0);
+  type.kind = Type::Kind::tensor;
+  type.dtype = dtype;
+  call.give(call.outside(0, type));
+  return true;
+}
+
 void Importer::lower_by_table(Scope& scope, int number, std::vector<TfValue> inputs) {
   const ProgramNode& node = scope.program.nodes[static_cast<std::size_t>(number)];
   const Lowering* lowering = find_lowering(node.def->op);
   if (lowering == nullptr) throw Unsupported("no such op is modelled");
   const std::size_t first_node = writer_.graph().nodes().size();
   TfCall call(*this, *node.def, std::move(inputs), static_cast<std::size_t>(node.outputs));
-  lowering->lower(call);
+  if (!lower_text(call)) lowering->lower(call);
   const std::vector<TfValue>& results = call.results();
   for (std::size_t i = 0; i < results.size(); ++i) {
-    if (results[i].id.valid()) writer_.declare(results[i].id, call.declared(i));
+    if (!results[i].id.valid() || results[i].array) continue;
+    const NodeId producer = writer_.graph().value(results[i].id).producer;
+    if (producer.valid() && producer.at() >= first_node) writer_.declare(results[i].id, call.declared(i));
   }
   if (!results.empty() && results[0].id.valid()) {
     writer_.name_result(results[0].id, writer_.node_name(), first_node);

@@ -76,6 +76,7 @@ class Importer {
   void lower_units(Scope& scope, const std::vector<Unit>& order);
   void lower_node(Scope& scope, int node);
   void lower_by_table(Scope& scope, int node, std::vector<TfValue> inputs);
+  static bool lower_text(TfCall& call);
   void lower_unknown(Scope& scope, int node, const std::vector<TfValue>& inputs);
   std::vector<TfValue> inputs_of(const Scope& scope, int node) const;
   TfValue value_of(const Scope& scope, const Edge& edge) const;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "formats/tensorflow/attr_value.h"
+#include "formats/tensorflow/tensor_proto.h"
 #include "tensor/convert.h"
 
 namespace finity::tensorflow {
@@ -77,16 +78,19 @@ std::optional<Initialisers::Bounds> Initialisers::constant_bounds(const NodeDef&
   if (attr == node.attrs.end()) return std::nullopt;
   const AttrValue value = read_attr_value(attr->second);
   if (value.kind != AttrValue::Kind::tensor) return std::nullopt;
-  ConstantPtr constant;
+  Tensor tensor;
   try {
-    constant = read_tensor(value.messages.front(), graph_.owner);
+    const TensorFields fields = read_tensor_fields(value.messages.front());
+    const std::int64_t count = element_count(fields.dims);
+    const bool numbers = is_float(fields.dtype) || is_int(fields.dtype) || fields.dtype == DType::boolean;
+    if (!numbers || count == 0) return std::nullopt;
+    if (std::optional<Tensor> one = repeated_element(fields)) tensor = *std::move(one);
+    else if (count > kMostElements) return std::nullopt;
+    else tensor = TensorProtoConstant(fields, graph_.owner).load();
   } catch (const Error&) {
     return std::nullopt;
   }
-  const DType dtype = constant->dtype();
-  const std::int64_t count = element_count(constant->dims());
-  if (dtype == DType::string || is_complex(dtype) || count == 0 || count > kMostElements) return std::nullopt;
-  const std::vector<double> all = elements<double>(constant->load());
+  const std::vector<double> all = elements<double>(tensor);
   Bounds result{.lo = all.front(), .hi = all.front()};
   for (const double x : all) {
     if (!std::isfinite(x)) return std::nullopt;

@@ -37,7 +37,7 @@ void lower_array(TfCall& call) {
   const ValueId array = new_array(call, call.in(0), dtype, element);
   const int handle = call.importer().add_state(std::move(state));
   call.give(0, TfValue{.id = {}, .handle = handle});
-  call.give(1, TfValue{.id = array, .handle = handle});
+  call.give(1, TfValue{.id = array, .handle = handle, .array = true});
 }
 
 // Gradients of an array: zeros of its shape, to which everything that is written is added.
@@ -50,7 +50,7 @@ void lower_array_gradient(TfCall& call) {
   const ValueId shape = call.add("Shape", {array});
   const ValueId zero = call.scalar(0, call.dtype_of(array));
   call.give(0, TfValue{.id = {}, .handle = handle});
-  call.give(1, TfValue{.id = call.add("Expand", {zero, shape}), .handle = handle});
+  call.give(1, TfValue{.id = call.add("Expand", {zero, shape}), .handle = handle, .array = true});
 }
 
 std::int64_t accumulates(TfCall& call) {
@@ -62,12 +62,12 @@ std::int64_t accumulates(TfCall& call) {
 void lower_array_write(TfCall& call) {
   const ValueId written =
       call.add("finity:ArrayWrite", {call.in(3), call.in(1), call.in(2)}, {{"accumulate", accumulates(call)}});
-  call.give(0, TfValue{.id = written, .handle = call.value(3).handle});
+  call.give(0, TfValue{.id = written, .handle = call.value(3).handle, .array = true});
 }
 void lower_array_scatter(TfCall& call) {
   const ValueId written =
       call.add("finity:ArrayScatter", {call.in(3), call.in(1), call.in(2)}, {{"accumulate", accumulates(call)}});
-  call.give(0, TfValue{.id = written, .handle = call.value(3).handle});
+  call.give(0, TfValue{.id = written, .handle = call.value(3).handle, .array = true});
 }
 // (handle, index or indices, flow)
 void lower_array_read(TfCall& call) { call.give(call.add("Gather", {call.in(2), call.in(1)})); }
@@ -88,6 +88,8 @@ void lower_array_concat(TfCall& call) { call.give(concatenated(call, call.in(1))
 
 // ---- TensorList: the list itself is the value
 
+void give_list(TfCall& call, ValueId list) { call.give(0, TfValue{.id = list, .handle = -1, .array = true}); }
+
 // Element shape, number of elements.
 void lower_list_reserve(TfCall& call) {
   const DType dtype = call.dtype("element_dtype");
@@ -100,9 +102,9 @@ void lower_list_reserve(TfCall& call) {
     }
   }
   const bool empty = call.op() == "EmptyTensorList";
-  call.give(new_array(call, empty ? call.scalar(0, DType::int64) : call.in(1), dtype, element));
+  give_list(call, new_array(call, empty ? call.scalar(0, DType::int64) : call.in(1), dtype, element));
 }
-void lower_list_from(TfCall& call) { call.give(call.in(0)); }
+void lower_list_from(TfCall& call) { give_list(call, call.in(0)); }
 void lower_list_stack(TfCall& call) { call.give(call.in(0)); }
 void lower_list_set(TfCall& call) { call.give(call.add("finity:ArrayWrite", {call.in(0), call.in(1), call.in(2)})); }
 void lower_list_get(TfCall& call) { call.give(call.add("Gather", {call.in(0), call.in(1)})); }
@@ -114,7 +116,7 @@ void lower_list_concat(TfCall& call) { call.give(concatenated(call, call.in(0)))
 void lower_list_push(TfCall& call) { call.give(call.add("finity:ArrayPush", {call.in(0), call.in(1)})); }
 void lower_list_pop(TfCall& call) {
   const ValueId list = call.in(0);
-  call.give(0, call.add("Slice", {list, call.ints({0}), call.ints({-1}), call.ints({0})}));
+  give_list(call, call.add("Slice", {list, call.ints({0}), call.ints({-1}), call.ints({0})}));
   call.give(1, call.add("Gather", {list, call.integer_scalar(-1)}));
 }
 void lower_list_scatter(TfCall& call) {
@@ -130,7 +132,8 @@ void lower_list_scatter(TfCall& call) {
     const ValueId most = call.add("ReduceMax", {call.as_int64(call.in(1))}, {{"keepdims", std::int64_t{0}}});
     size = call.add("Add", {most, call.scalar(1, DType::int64)});
   }
-  call.give(call.add("finity:ArrayScatter", {new_array(call, size, dtype, Type::tensor(dtype)), call.in(1), values}));
+  give_list(call,
+            call.add("finity:ArrayScatter", {new_array(call, size, dtype, Type::tensor(dtype)), call.in(1), values}));
 }
 
 // ---- stacks

@@ -1,13 +1,27 @@
 // Constants, what only hands a value on, what comes from outside of the graph, and what no number depends on.
 #include "formats/tensorflow/importer.h"
 #include "formats/tensorflow/lowering.h"
+#include "formats/tensorflow/tensor_proto.h"
 
 namespace finity::tensorflow {
 
 namespace {
 
+// Elements beyond which one that is repeated is not written out.
+constexpr std::int64_t kFew = 1024;
+
 void lower_const(TfCall& call) {
   ConstantPtr constant = call.importer().weights(call.name());
+  if (!constant) {
+    const std::optional<Bytes> message = call.tensor_message("value");
+    const TensorFields fields = message ? read_tensor_fields(*message) : TensorFields{};
+    if (message && element_count(fields.dims) > kFew) {
+      if (std::optional<Tensor> one = repeated_element(fields)) {
+        return call.give(
+            call.add("ConstantOfShape", {call.ints(fields.dims)}, {{"value", make_constant(*std::move(one))}}));
+      }
+    }
+  }
   if (!constant) constant = call.tensor("value");
   if (!constant) throw Error("a Const without a value");
   if (constant->dtype() == DType::string) return;  // file names and the like

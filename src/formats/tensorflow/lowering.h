@@ -40,6 +40,7 @@ class Importer;
 struct TfValue {
   ValueId id = {};
   int handle = -1;
+  bool array = false;  // a list or array: what the file declares of its shape is that of something else
 };
 
 using AttrList = std::initializer_list<std::pair<std::string_view, Attr>>;
@@ -73,7 +74,8 @@ class TfCall {
   // A shape attribute with the dtype given; not ranked when absent or of unknown rank.
   Type shape(std::string_view name, DType dtype) const;
   std::vector<Type> shapes(std::string_view name) const;
-  ConstantPtr tensor(std::string_view name) const;    // null when absent
+  ConstantPtr tensor(std::string_view name) const;  // null when absent
+  std::optional<Bytes> tensor_message(std::string_view name) const;
   std::string function(std::string_view name) const;  // the name; empty when absent
 
   // ---- operands
@@ -121,7 +123,7 @@ class TfCall {
   std::vector<ValueId> unknown(const std::vector<Type>& types);
 
   // ---- results
-  void give(std::size_t output, ValueId id) { give(output, TfValue{.id = id, .handle = -1}); }
+  void give(std::size_t output, ValueId id) { give(output, TfValue{.id = id}); }
   void give(std::size_t output, TfValue value);
   void give(ValueId id) { give(0, id); }
   void give_all(const std::vector<ValueId>& ids);

@@ -108,6 +108,16 @@ TensorFields read_tensor_fields(Bytes message) {
   return fields;
 }
 
+std::optional<Tensor> repeated_element(const TensorFields& fields) {
+  if (fields.dtype == DType::string || !fields.content.empty()) return std::nullopt;
+  std::vector<std::byte> given;
+  for (Cursor cursor(fields.message, fields.message.data()); cursor.next();) {
+    if (cursor.field() == value_field(fields.dtype)) append_numbers(cursor, fields.dtype, given);
+  }
+  if (given.size() > static_cast<std::size_t>(info(fields.dtype).memory_bytes)) return std::nullopt;
+  return load_numbers(fields.message, fields.dtype, {1});
+}
+
 TensorProtoConstant::TensorProtoConstant(const TensorFields& fields, std::shared_ptr<const void> owner)
     : Constant(fields.dtype, fields.dims),
       content_(fields.dtype == DType::string ? Bytes() : fields.content),

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "formats/tensorflow/graph_def.h"
 #include "graph/constant.h"
@@ -17,6 +18,9 @@ struct TensorFields {
 
 // Throws Error when the data cannot be those of the dimensions.
 TensorFields read_tensor_fields(Bytes message);
+
+// One element that all others are equal to, as a vector of one; nothing when the message holds several.
+std::optional<Tensor> repeated_element(const TensorFields& fields);
 
 class TensorProtoConstant final : public Constant {
  public:

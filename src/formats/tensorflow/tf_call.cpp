@@ -81,6 +81,12 @@ ConstantPtr TfCall::tensor(std::string_view name) const {
   return read_tensor(value->messages.front(), importer_.owner());
 }
 
+std::optional<Bytes> TfCall::tensor_message(std::string_view name) const {
+  const std::optional<AttrValue> value = find(name);
+  if (!value || value->kind != AttrValue::Kind::tensor) return std::nullopt;
+  return value->messages.front();
+}
+
 std::string TfCall::function(std::string_view name) const {
   const std::optional<AttrValue> value = find(name);
   return value ? std::string(value->function) : std::string();

@@ -200,7 +200,8 @@ std::vector<TfValue> Importer::write_choice(ValueId predicate, const TfValue& if
   const std::size_t first_node = writer_.graph().nodes().size();
   const ValueId chosen = writer_.add("If", {predicate}, std::move(attrs));
   writer_.name_result(chosen, writer_.node_name(), first_node);
-  return {{.id = chosen, .handle = if_true.handle == if_false.handle ? if_true.handle : -1}, {.id = index}};
+  const int handle = if_true.handle == if_false.handle ? if_true.handle : -1;
+  return {{.id = chosen, .handle = handle, .array = if_true.array}, {.id = index}};
 }
 
 void Importer::lower_loop(Scope& scope, int number) {
