@@ -148,7 +148,8 @@ class Analyzer {
   void forget_this_visit(NodeId id);
   AbsTensor assuming(const Node& node, std::size_t operand, std::size_t condition, bool truth);
   void collect_restrictions(ValueId condition, bool truth, Restrictions& restrictions, int depth);
-  void restrict_by(ValueId value, const AbsTensor& other, Relation relation, bool truth, Restrictions& restrictions);
+  void restrict_by(ValueId value, const AbsTensor& other, Comparison comparison, bool truth,
+                   Restrictions& restrictions);
   void restrict_size(ValueId value, const AbsTensor& size, Restrictions& restrictions);
   std::vector<NodeId> guarded_nodes(const Node& select, std::size_t operand);
   bool not_below(ValueId whole, ValueId part);

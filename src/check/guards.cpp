@@ -14,17 +14,17 @@ namespace {
 constexpr int kMaxDepth = 8;
 constexpr std::size_t kMaxGuarded = 64;
 
-// Values y may have when `y relation other` is `truth`, other somewhere in `with`.
-Range allowed(DType dtype, Relation relation, bool truth, const Range& with) {
+// Values y may have when `y comparison other` is `truth`, other somewhere in `with`.
+Range allowed(DType dtype, Comparison comparison, bool truth, const Range& with) {
   Range all = top(dtype);
   // A true comparison excludes NaN; a false one does not.
   const bool strict_false = !truth;
-  switch (relation) {
-    case Relation::less:
-    case Relation::less_equal:
-    case Relation::greater:
-    case Relation::greater_equal: break;
-    case Relation::equal: {
+  switch (comparison) {
+    case Comparison::less:
+    case Comparison::less_equal:
+    case Comparison::greater:
+    case Comparison::greater_equal: break;
+    case Comparison::equal: {
       if (truth) {
         Range same = with;
         same.nan = false;
@@ -36,8 +36,8 @@ Range allowed(DType dtype, Relation relation, bool truth, const Range& with) {
     default: return all;
   }
   if (with.nan && strict_false) return all;
-  const bool upper = (relation == Relation::less || relation == Relation::less_equal) == truth;
-  const bool open = (relation == Relation::less || relation == Relation::greater) == truth;
+  const bool upper = (comparison == Comparison::less || comparison == Comparison::less_equal) == truth;
+  const bool open = (comparison == Comparison::less || comparison == Comparison::greater) == truth;
   if (truth) all.nan = false;
   if (upper) {
     const double limit = with.greatest();
@@ -65,27 +65,29 @@ Range allowed(DType dtype, Relation relation, bool truth, const Range& with) {
   return all;
 }
 
-Relation mirrored(Relation relation) {
-  switch (relation) {
-    case Relation::less: return Relation::greater;
-    case Relation::less_equal: return Relation::greater_equal;
-    case Relation::greater: return Relation::less;
-    case Relation::greater_equal: return Relation::less_equal;
-    default: return relation;
+Comparison mirrored(Comparison comparison) {
+  switch (comparison) {
+    case Comparison::less: return Comparison::greater;
+    case Comparison::less_equal: return Comparison::greater_equal;
+    case Comparison::greater: return Comparison::less;
+    case Comparison::greater_equal: return Comparison::less_equal;
+    default: return comparison;
   }
 }
 
 }  // namespace
 
-void Analyzer::restrict_by(ValueId value, const AbsTensor& other, Relation relation, bool truth,
+void Analyzer::restrict_by(ValueId value, const AbsTensor& other, Comparison comparison, bool truth,
                            Restrictions& restrictions) {
   const Range with = other.hull();
   if (with.is_empty()) return;
   const auto [found, added] = restrictions.try_emplace(value, get(value));
   AbsTensor& range = found->second;
   range.exact.reset();
-  for (Range& cell : range.cells) cell = meet(cell, allowed(range.dtype, relation, truth, with));
-  if (const Fact* sizes = find_fact(range.facts, Fact::Kind::abs_of)) restrict_size(sizes->source, range, restrictions);
+  for (Range& cell : range.cells) cell = meet(cell, allowed(range.dtype, comparison, truth, with));
+  const AggregateBound* size = find_bound(range.relations, Of::magnitude, Order::equal);
+  if (size != nullptr && size->is_exact() && size->source.axes == 0)
+    restrict_size(size->source.value, range, restrictions);
 }
 
 // |value| lies in the hull of `size`, so value lies in it or in its mirror image.
@@ -110,27 +112,27 @@ void Analyzer::collect_restrictions(ValueId condition, bool truth, Restrictions&
   if (!producer.valid() || depth > kMaxDepth) return;
   const Node& node = graph_.node(producer);
   if (node.op == nullptr) return;
-  const Relation relation = node.op->relation;
-  switch (relation) {
-    case Relation::none:
+  const Comparison comparison = node.op->comparison;
+  switch (comparison) {
+    case Comparison::none:
       // Exporters cast conditions to what they are already.
       if (node.inputs.size() == 1 && node.inputs[0].valid() && get(condition).identity.valid() &&
           get(condition).identity == get(node.inputs[0]).identity)
         collect_restrictions(node.inputs[0], truth, restrictions, depth + 1);
       return;
-    case Relation::logical_not: return collect_restrictions(node.inputs[0], !truth, restrictions, depth + 1);
-    case Relation::logical_and:
-    case Relation::logical_or:
-      if ((relation == Relation::logical_and) != truth) return;  // "not both" restricts neither
+    case Comparison::logical_not: return collect_restrictions(node.inputs[0], !truth, restrictions, depth + 1);
+    case Comparison::logical_and:
+    case Comparison::logical_or:
+      if ((comparison == Comparison::logical_and) != truth) return;  // "not both" restricts neither
       collect_restrictions(node.inputs[0], truth, restrictions, depth + 1);
       return collect_restrictions(node.inputs[1], truth, restrictions, depth + 1);
-    case Relation::is_nan:
-    case Relation::is_inf: {
+    case Comparison::is_nan:
+    case Comparison::is_inf: {
       const auto [found, added] = restrictions.try_emplace(node.inputs[0], get(node.inputs[0]));
       for (Range& cell : found->second.cells) {
-        if (truth && relation == Relation::is_nan) cell = {.nan = cell.nan};
+        if (truth && comparison == Comparison::is_nan) cell = {.nan = cell.nan};
         else if (truth) cell = {.pinf = cell.pinf, .ninf = cell.ninf};
-        else if (relation == Relation::is_nan) cell.nan = false;
+        else if (comparison == Comparison::is_nan) cell.nan = false;
         // Attributes may limit IsInf to one sign.
         else if (node.attrs.find("detect_positive") == nullptr && node.attrs.find("detect_negative") == nullptr)
           cell.pinf = cell.ninf = false;
@@ -139,8 +141,8 @@ void Analyzer::collect_restrictions(ValueId condition, bool truth, Restrictions&
     }
     default: break;
   }
-  restrict_by(node.inputs[0], get(node.inputs[1]), relation, truth, restrictions);
-  restrict_by(node.inputs[1], get(node.inputs[0]), mirrored(relation), truth, restrictions);
+  restrict_by(node.inputs[0], get(node.inputs[1]), comparison, truth, restrictions);
+  restrict_by(node.inputs[1], get(node.inputs[0]), mirrored(comparison), truth, restrictions);
 }
 
 void Analyzer::count_users() {

@@ -60,8 +60,7 @@ void keep_below(AbsTensor& x, const Length& length) {
 void Analyzer::remember_length(ValueId id, const Rows& rows, double length, AbsTensor& range) {
   lengths_[key_of(id, rows.axes)] = length;
   if (!(length < length_by_elements(range, rows))) return;
-  range.facts.push_back(
-      {.kind = Fact::Kind::row_norm, .axes = rows.axes, .range = {.lo = 0, .hi = length}, .total = 2});
+  range.relations.push_back(RowBound{.axes = rows.axes, .of = Of::norm, .in = {.lo = 0, .hi = length}});
 }
 
 bool Analyzer::measurable(const Node& node) const {

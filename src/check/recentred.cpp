@@ -26,12 +26,13 @@ const Node* Analyzer::made_by(ValueId value, OrderKind kind) const {
 double Analyzer::centred_product(ValueId x, ValueId m, ValueId f) {
   const AbsTensor& factor = get(f);
   double least = kInf;
-  for (const Fact& fact : factor.facts) {
-    if (fact.kind != Fact::Kind::at_most_inverse || !fact.aligned) continue;
-    const Node* difference = made_by(fact.source, OrderKind::difference);
-    if (difference == nullptr || types_[fact.source].dtype != factor.dtype) continue;
+  for (const ProductBound& bound : each<ProductBound>(factor.relations)) {
+    const ValueId source = bound.source.value;
+    if (bound.of != Of::magnitude || !bound.source.aligned) continue;
+    const Node* difference = made_by(source, OrderKind::difference);
+    if (difference == nullptr || types_[source].dtype != factor.dtype) continue;
     const bool same = same_value(get(difference->inputs[0]), get(x)) && same_value(get(difference->inputs[1]), get(m));
-    if (same && fact.range.hi < least) least = fact.range.hi;
+    if (same && bound.limit < least) least = bound.limit;
   }
   return least;
 }
