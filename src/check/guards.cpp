@@ -145,23 +145,6 @@ void Analyzer::collect_restrictions(ValueId condition, bool truth, Restrictions&
   restrict_by(node.inputs[1], get(node.inputs[0]), mirrored(comparison), truth, restrictions);
 }
 
-void Analyzer::count_users() {
-  if (!users_.empty()) return;
-  users_.resize(graph_.values().size());
-  for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
-    const NodeId id{static_cast<std::int32_t>(i)};
-    for (const ValueId input : graph_.nodes()[i].inputs) {
-      if (input.valid()) users_[input.at()].push_back(id);
-    }
-    for (const ValueId input : graph_.nodes()[i].captures) users_[input.at()].push_back(id);
-  }
-  for (const Body& body : graph_.bodies()) {
-    for (const ValueId output : body.outputs) {
-      if (output.valid()) users_[output.at()].push_back({});  // the outside world
-    }
-  }
-}
-
 bool Analyzer::used_only_by(ValueId value, std::span<const NodeId> nodes, NodeId select, std::size_t operand) const {
   const auto inside = [&](NodeId user) {
     if (!user.valid()) return false;
@@ -177,7 +160,7 @@ bool Analyzer::used_only_by(ValueId value, std::span<const NodeId> nodes, NodeId
 
 // Elementwise nodes that feed only this operand, in topological order.
 std::vector<NodeId> Analyzer::guarded_nodes(const Node& select, std::size_t operand) {
-  count_users();
+  if (users_.empty()) users_ = users_of(graph_);
   const NodeId select_id = graph_.value(select.outputs.front()).producer;
   std::vector<NodeId> nodes;
   std::vector<ValueId> open = {select.inputs[operand]};
@@ -204,45 +187,34 @@ std::vector<NodeId> Analyzer::guarded_nodes(const Node& select, std::size_t oper
   return sorted;
 }
 
-// What a node was found to do in this run of its body, undone.
-void Analyzer::forget_this_visit(NodeId id) {
-  for (int at = last_site_[id.at()]; at >= 0 && probing_ == 0; at = site_before_[static_cast<std::size_t>(at)]) {
-    Finding& finding = result_.findings[static_cast<std::size_t>(at)];
-    if (depth_ > 0) {
-      const auto earlier = earlier_.find(at);
-      if (earlier != earlier_.end() && earlier->second.visit == visit_) finding = earlier->second.finding;
-      continue;
-    }
-    finding.verdict = Verdict::proved;
-    finding.seen = {};
-    finding.certain = true;
-    finding.root = -1;
-  }
-}
-
 // What these nodes give at all elements, with what fails where the select does not look.
-void Analyzer::keep_unguarded(std::span<const NodeId> nodes, NodeId select) {
-  if (probing_ > 0) return;
-  std::unordered_map<ValueId, AbsTensor> raw;
+void Analyzer::keep_unguarded(std::span<const NodeId> nodes) {
+  if (probing_ > 0 || restricted()) return;
   for (const NodeId id : nodes) {
     const Node& node = graph_.node(id);
     const ValueId out = node.outputs.front();
     if (!out.valid() || node.op->range == nullptr || untyped_value(node).valid()) continue;
-    Operands operands = operands_of(node);
-    for (std::size_t i = 0; i < operands.size(); ++i) {
-      const auto found = raw.find(node.inputs[i]);
-      if (found != raw.end()) operands[i] = {.range = &found->second, .type = operands[i].type};
-    }
-    AbsTensor result;
+    std::optional<AbsTensor> range;
     try {
-      result = rule_result(node, std::move(operands), 0);
+      range = result_of(node, operands_of(node), {}).outputs.front();
     } catch (const Error&) {
-      continue;  // nothing is shown then
+      range.reset();
     }
-    Unguarded& known = result_.unguarded[out];
-    known.range = join(known.range, result.hull());
-    known.select = select;
-    raw.emplace(out, std::move(result));
+    const Taint taint = taints_[out.at()];
+    store(out, range ? *std::move(range) : uniform(types_[out], top(types_[out].dtype)));
+    taints_[out.at()] = taint;
+  }
+}
+
+void Analyzer::keep_conditional(NodeId id, NodeId select) {
+  if (probing_ > 0) return;
+  for (const ValueId out : graph_.node(id).outputs) {
+    if (!out.valid()) continue;
+    const AbsTensor& now = get(out);
+    const auto [found, added] = result_.conditional.try_emplace(out, Conditional{now, select});
+    if (added) continue;
+    const bool again = depth_ > 0;  // another iteration
+    found->second = {again ? join(found->second.range, now, options_.ranges.max_cells) : now, select};
   }
 }
 
@@ -257,26 +229,16 @@ AbsTensor Analyzer::assuming(const Node& node, std::size_t operand, std::size_t 
     return std::ranges::any_of(graph_.node(id).inputs, [&](ValueId v) { return restrictions.contains(v); });
   };
   if (std::ranges::none_of(nodes, reads_restricted)) return get(value);
-  keep_unguarded(nodes, graph_.value(node.outputs.front()).producer);
-  std::vector<std::pair<ValueId, AbsTensor>> saved;
-  for (auto& [restricted, range] : restrictions) {
-    saved.emplace_back(restricted, result_.ranges[restricted.at()]);
-    result_.ranges[restricted.at()].cells = range.cells;
-    result_.ranges[restricted.at()].exact.reset();
-  }
-  ++restricted_;
+  keep_unguarded(nodes);
+  for (auto& [restricted, range] : restrictions) range.exact.reset();
+  const NodeId select = graph_.value(node.outputs.front()).producer;
+  const OpenScope scope(*this, {.values = std::move(restrictions), .takes_results = true});
   for (const NodeId id : nodes) {
-    forget_this_visit(id);  // decided anew under the restriction
     run_node(id);
     if (!result_.complete) undecide(id, limit_text());
-    for (const ValueId out : graph_.node(id).outputs) {
-      if (out.valid()) result_.guarded[out.at()] = true;
-    }
+    keep_conditional(id, select);
   }
-  --restricted_;
-  AbsTensor result = get(value);
-  for (auto& [restricted, range] : saved) result_.ranges[restricted.at()] = std::move(range);
-  return result;
+  return get(value);
 }
 
 }  // namespace finity

@@ -288,8 +288,7 @@ void Judge::look_at(const Node& node, std::span<const Datum> outputs, std::span<
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const ValueId id = node.outputs[i];
     if (!id.valid() || (partial_ && !outputs[i].present())) continue;
-    const bool conditional = id.at() < analysis_.guarded.size() && analysis_.guarded[id.at()];
-    if (!conditional) check_output(node, id, outputs[i], escapes[i]);
+    check_output(node, id, outputs[i], escapes[i]);
   }
 }
 

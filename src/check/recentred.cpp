@@ -54,7 +54,7 @@ double Analyzer::difference_of_products(ValueId p, ValueId q) {
 void Analyzer::recentre(const Node& node, RangeCall& call) {
   const bool sum = node.op->order == OrderKind::sum, difference = node.op->order == OrderKind::difference;
   const bool fits = (sum || difference) && node.attrs.empty() && node.inputs.size() == 2;
-  if (!fits || restricted_ > 0 || !call.given()[0] || !is_float(call.outs()[0].dtype)) return;
+  if (!fits || restricted() || !call.given()[0] || !is_float(call.outs()[0].dtype)) return;
   for (std::size_t i = 0; i < 2; ++i) {
     const ValueId p = node.inputs[i], rest = node.inputs[1 - i];
     if (difference) {
