@@ -1,5 +1,6 @@
 #include "torch/engine.h"
 
+#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <torch/csrc/api/include/torch/version.h>
 
@@ -7,8 +8,10 @@
 #include <utility>
 
 #include "base/error.h"
-#include "formats/onnx/onnx.h"
+#include "exec/received_model.h"
+#include "program/remote.h"
 #include "torch/program.h"
+#include "torch/training.h"
 
 namespace finity {
 
@@ -21,10 +24,8 @@ class TorchEngine final : public Engine {
   // Whatever the level: nodes run one by one as they are.
   void load(std::string_view model, Optimisation /*level*/) override {
     program_.reset();
-    auto bytes = std::make_shared<const std::string>(model);
-    std::vector<Note> notes;
-    const OnnxSource source{.bytes = std::as_bytes(std::span(*bytes)), .owner = bytes, .name = "model"};
-    program_ = std::make_unique<TorchProgram>(std::make_shared<const Graph>(read_onnx(source, notes)));
+    graph_ = received_model(model);
+    program_ = std::make_unique<TorchProgram>(graph_);
   }
 
   NamedData run(const RunRequest& request, const std::function<void(Stage)>& stage) override {
@@ -62,6 +63,11 @@ class TorchEngine final : public Engine {
     return result;
   }
 
+  TaskResult task(const TaskRequest& request, const std::function<bool(const std::string&)>& tell) override {
+    loaded();
+    return do_search(graph_, request, make_torch_training, tell);
+  }
+
  private:
   const TorchProgram& loaded() const {
     if (program_ == nullptr) throw Error("no model is loaded");
@@ -87,12 +93,14 @@ class TorchEngine final : public Engine {
     throw Error("input '" + value.name + "' is missing");
   }
 
+  std::shared_ptr<const Graph> graph_;
   std::unique_ptr<TorchProgram> program_;
 };
 
 }  // namespace
 
-std::unique_ptr<Engine> make_torch_engine() {
+std::unique_ptr<Engine> make_torch_engine(TorchKernels kernels) {
+  if (kernels == TorchKernels::own) at::globalContext().setUserEnabledMkldnn(false);
   // finity decides how much of the machine it uses, by the number of workers.
   at::set_num_threads(1);
   return std::make_unique<TorchEngine>();

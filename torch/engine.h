@@ -1,12 +1,16 @@
 // The engine that the worker program hands to serve().
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "exec/serve.h"
 
 namespace finity {
 
-std::unique_ptr<Engine> make_torch_engine();
+// LibTorch hands float32 convolutions, pools and the like to oneDNN, or computes them itself.
+enum class TorchKernels : std::uint8_t { usual, own };
+
+std::unique_ptr<Engine> make_torch_engine(TorchKernels kernels = TorchKernels::usual);
 
 }  // namespace finity

@@ -7,11 +7,14 @@
 
 namespace finity {
 
-std::string program_beside(const std::string& name) {
+std::string file_beside(const std::string& name) {
   std::error_code failed;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", failed);
-  if (failed) return {};
-  const std::string path = (self.parent_path() / name).string();
+  return failed ? std::string() : (self.parent_path() / name).string();
+}
+
+std::string program_beside(const std::string& name) {
+  const std::string path = file_beside(name);
   return ::access(path.c_str(), X_OK) == 0 ? path : std::string();
 }
 

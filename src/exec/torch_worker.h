@@ -8,6 +8,8 @@
 
 namespace finity {
 
+// Where a file in the folder of the running program would be; empty when that folder is not known.
+std::string file_beside(const std::string& name);
 // The path of a program in the folder of the running one; empty when there is none.
 std::string program_beside(const std::string& name);
 

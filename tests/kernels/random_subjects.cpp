@@ -2,10 +2,10 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "exec/random_call.h"
 #include "formats/text/text.h"
 #include "kernels/subjects.h"
 #include "support/graph_generator.h"
-#include "support/random_call.h"
 
 namespace finity::kernels {
 

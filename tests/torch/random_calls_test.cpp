@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "support/random_call.h"
+#include "exec/random_call.h"
 #include "torch/coverage.h"
 #include "torch/torch_support.h"
 #include "types/infer.h"

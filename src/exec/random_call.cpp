@@ -1,4 +1,4 @@
-#include "support/random_call.h"
+#include "exec/random_call.h"
 
 #include <cmath>
 #include <limits>
