@@ -177,7 +177,7 @@ void run_case(const OpCase& test, const std::string& where) {
         ADD_FAILURE() << where << ": result " << i << " was not computed";
         continue;
       }
-      const Comparison result = compare(outputs[i], test.expected[i], {test.tolerance, test.tolerance});
+      const Compared result = compare(outputs[i], test.expected[i], {test.tolerance, test.tolerance});
       EXPECT_TRUE(test.tolerance > 0 ? result.within : result.identical)
           << where << ": result " << i << " is " << print_tensor(*outputs[i].tensor()) << " " << result.why;
     }
