@@ -65,21 +65,6 @@ constexpr BackendKind kKinds[] = {
      .derives = true},
 };
 
-bool is_version(std::string_view text) {
-  return !text.empty() && text.front() >= '0' && text.front() <= '9' && std::ranges::all_of(text, [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' || c == '-';
-  });
-}
-
-// Whether a folder of the cache holds what the kind needs.
-bool holds(const BackendKind& kind, const std::string& folder) {
-  if (kind.install == "onnxruntime") return !find_onnxruntime(folder).empty();
-  const fs::path packages = fs::path(folder) / "node_modules" / "@tensorflow";
-  std::error_code ignored;
-  return fs::is_directory(packages / "tfjs", ignored) &&
-         (kind.option != "wasm" || fs::is_directory(packages / "tfjs-backend-wasm", ignored));
-}
-
 std::vector<std::string> installed_versions(const BackendKind& kind) {
   std::vector<std::string> versions;
   std::error_code failed;
@@ -88,7 +73,7 @@ std::vector<std::string> installed_versions(const BackendKind& kind) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with(start)) continue;
     const std::string version = name.substr(start.size());
-    if (is_version(version) && holds(kind, entry.path().string())) versions.push_back(version);
+    if (is_version(version) && holds_backend(kind, entry.path().string())) versions.push_back(version);
   }
   std::ranges::sort(versions, [](const std::string& a, const std::string& b) { return older(b, a); });
   return versions;
@@ -110,16 +95,21 @@ std::string find_program(const BackendKind& kind) {
   return fs::exists(script) ? script : std::string();
 }
 
-std::vector<std::string> command_of(const BackendKind& kind, const std::string& program, const std::string& version) {
+std::vector<std::string> command_of(const BackendKind& kind, const std::string& program, const std::string& folder) {
   std::vector<std::string> command;
   if (!kind.runner.empty()) command.emplace_back(kind.runner);
   command.push_back(program);
-  if (!kind.install.empty()) {
-    const std::string folder = install_folder(kind.install, version);
-    command.push_back(kind.install == "onnxruntime" ? find_onnxruntime(folder) : folder);
-  }
+  if (!kind.install.empty()) command.push_back(kind.install == "onnxruntime" ? find_onnxruntime(folder) : folder);
   if (!kind.option.empty()) command.emplace_back(kind.option);
   return command;
+}
+
+WorkerOptions limits_of(const BackendKind& kind, const std::string& program, const std::string& folder,
+                        WorkerOptions limits) {
+  limits.command = command_of(kind, program, folder);
+  // node reserves far more addresses than it uses.
+  if (!kind.runner.empty()) limits.memory_bytes = 0;
+  return limits;
 }
 
 }  // namespace
@@ -185,12 +175,20 @@ Backend open_backend(const BackendName& name, WorkerOptions limits) {
       if (versions.empty()) throw missing(name);
       found.version = versions.front();
     }
-    if (!holds(kind, install_folder(kind.install, found.version))) throw missing(found);
+    if (!holds_backend(kind, install_folder(kind.install, found.version))) throw missing(found);
   }
-  limits.command = command_of(kind, program, found.version);
-  // node reserves far more addresses than it uses.
-  if (!kind.runner.empty()) limits.memory_bytes = 0;
-  return Backend(std::move(found), std::move(limits));
+  const std::string folder = kind.install.empty() ? "" : install_folder(kind.install, found.version);
+  Backend backend(found, limits_of(kind, program, folder, std::move(limits)));
+  // Of what is linked there is one version, which the program itself knows.
+  if (kind.install.empty() && !name.version.empty() && backend.worker().hello().version != name.version)
+    throw NotInstalled(to_string(name) + " is not there, but " + backend.name());
+  return backend;
+}
+
+Backend open_backend_in(const BackendKind& kind, const std::string& folder, WorkerOptions limits) {
+  const std::string program = find_program(kind);
+  if (program.empty()) throw missing({.kind = &kind});
+  return Backend({.kind = &kind}, limits_of(kind, program, folder, std::move(limits)));
 }
 
 Backend open_backend(std::string_view name, WorkerOptions limits) {
@@ -223,6 +221,20 @@ std::string find_onnxruntime(const std::string& folder) {
     }
   }
   return {};
+}
+
+bool is_version(std::string_view text) {
+  return !text.empty() && text.front() >= '0' && text.front() <= '9' && std::ranges::all_of(text, [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' || c == '-';
+  });
+}
+
+bool holds_backend(const BackendKind& kind, const std::string& folder) {
+  if (kind.install == "onnxruntime") return !find_onnxruntime(folder).empty();
+  const fs::path packages = fs::path(folder) / "node_modules" / "@tensorflow";
+  std::error_code ignored;
+  return fs::is_directory(packages / "tfjs", ignored) &&
+         (kind.option != "wasm" || fs::is_directory(packages / "tfjs-backend-wasm", ignored));
 }
 
 bool older(std::string_view a, std::string_view b) {

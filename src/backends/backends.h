@@ -54,21 +54,29 @@ class NotInstalled : public Error {
 
 class Backend {
  public:
-  Backend(BackendName name, WorkerOptions options) : name_(std::move(name)), worker_(std::move(options)) {}
+  Backend(BackendName name, WorkerOptions options)
+      : name_(std::move(name)), command_(options.command), worker_(std::move(options)) {}
 
   const BackendKind& kind() const { return *name_.kind; }
   // With its version: "ort@1.30.0", "torch@1.13.1". Starts the process if need be.
   std::string name();
   Worker& worker() { return worker_; }
+  const std::vector<std::string>& command() const { return command_; }
 
  private:
   BackendName name_;
+  std::vector<std::string> command_;
   Worker worker_;
 };
 
 // The process starts with the first request. `limits` are those of the worker; its command is filled in here.
 Backend open_backend(const BackendName& name, WorkerOptions limits = {});
 Backend open_backend(std::string_view name, WorkerOptions limits = {});
+
+// One in a folder that is not its own in the cache. Throws NotInstalled when the worker program is missing.
+Backend open_backend_in(const BackendKind& kind, const std::string& folder, WorkerOptions limits = {});
+// Whether a folder holds what the kind needs.
+bool holds_backend(const BackendKind& kind, const std::string& folder);
 
 // Where a version is, or would be, installed: CACHE/onnxruntime-1.30.0.
 std::string install_folder(std::string_view install, std::string_view version);
@@ -77,6 +85,7 @@ std::string cache_folder();
 // The shared library of ONNX Runtime inside an installed package; empty when there is none for this machine.
 std::string find_onnxruntime(const std::string& folder);
 
+bool is_version(std::string_view text);
 // Compares "1.9.0" and "1.10.0" as people do.
 bool older(std::string_view a, std::string_view b);
 

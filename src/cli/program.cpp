@@ -44,6 +44,8 @@ int run(int argc, const char* const* argv) {
   add_fuzz(app, exit_code);
   add_report(app, exit_code);
   add_ops(app, exit_code);
+  add_bench(app, exit_code);
+  add_backends(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {

@@ -1,4 +1,5 @@
 // finity replay DIR: runs a witness again, in the reference and in whatever other engine there is.
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -7,6 +8,7 @@
 
 #include "base/mapped_file.h"
 #include "cli/commands.h"
+#include "cli/program_witness.h"
 #include "cli/witness.h"
 #include "exec/first_failure.h"
 #include "exec/reference.h"
@@ -33,6 +35,8 @@ struct Witness {
   Graph graph = {};
   std::string bytes = {};  // of the model
   Inputs inputs = {};
+  std::uint64_t seed = 0;  // of random ops
+  bool flush_subnormals = false;
 };
 
 Witness read_witness(const fs::path& folder) {
@@ -47,13 +51,18 @@ Witness read_witness(const fs::path& folder) {
   return witness;
 }
 
-void print_description(const fs::path& folder) {
+nlohmann::json read_description(const fs::path& folder) {
   const fs::path path = folder / kWitnessDescription;
-  if (!fs::is_regular_file(path)) return;
+  if (!fs::is_regular_file(path)) return {};
   const auto file = MappedFile::open(path.string());
   const std::string_view text(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
   const auto json = nlohmann::json::parse(text, nullptr, false);
   if (json.is_discarded() || !json.is_object()) throw Error(path.string() + ": is not JSON");
+  return json;
+}
+
+void print_description(const nlohmann::json& json) {
+  if (!json.is_object()) return;
   const auto field = [&](const char* name) {
     return json.contains(name) && json[name].is_string() ? printable(json[name].get<std::string>()) : std::string("?");
   };
@@ -74,7 +83,7 @@ std::string output_text(const Graph& graph, const std::vector<Datum>& outputs) {
 bool replay_reference(const Witness& witness) {
   FailureFinder failures(witness.graph);
   std::string first;
-  RunOptions options;
+  RunOptions options = {.seed = witness.seed, .flush_subnormals = witness.flush_subnormals};
   options.watch = [&](const Node& node, std::span<const Datum> inputs, std::span<const Datum> outputs) {
     failures.saw(node, inputs, outputs);
     const bool bad = std::ranges::any_of(outputs, has_non_finite_element);
@@ -131,9 +140,16 @@ int replay_finding(const Options& options) {
 int replay(const Options& options) {
   if (fuzz::is_finding(options.folder)) return replay_finding(options);
   if (!options.backends.empty()) throw Error(options.folder + ": --backends is for findings of finity fuzz");
-  print_description(options.folder);
-  const Witness witness = read_witness(options.folder);
-  const bool failed = replay_reference(witness);
+  const nlohmann::json description = read_description(options.folder);
+  print_description(description);
+  const bool is_program = fs::is_regular_file(fs::path(options.folder) / kProgramDescription);
+  const bool run_failed = is_program && replay_program(options.folder);
+  Witness witness = read_witness(options.folder);
+  witness.flush_subnormals = description.is_object() && description.value("flush_subnormals", false);
+  const std::string seed = description.is_object() ? description.value("random_ops_seed", "0") : "0";
+  std::from_chars(seed.data(), seed.data() + seed.size(), witness.seed);
+  if (is_program) std::printf("the last step alone, forward and backward:\n");
+  const bool failed = replay_reference(witness) || run_failed;
   if (const std::optional<WorkerOptions> torch = torch_worker()) replay_in("LibTorch", *torch, witness);
   const char* set = std::getenv("FINITY_ONNXRUNTIME");
   const std::string library = !options.onnxruntime.empty() ? options.onnxruntime : set != nullptr ? set : "";

@@ -14,6 +14,9 @@
 #include "base/error.h"
 #include "exec/received_model.h"
 #include "exec/serve.h"
+#include "formats/onnx/onnx.h"
+#include "graph/builder.h"
+#include "ops/table/op.h"
 #include "tensor/convert.h"
 #include "types/infer.h"
 
@@ -30,20 +33,34 @@ bool says_it_lacks(const cv::Exception& error) {
       [&](const char* words) { return text.find(words) != std::string::npos; });
 }
 
-[[noreturn]] void fail(const cv::Exception& error) {
+std::string one_line(const cv::Exception& error) {
   std::string text = error.err;
   std::ranges::replace(text, '\n', ' ');
-  if (!error.func.empty()) text += " (" + error.func + ")";
-  if (says_it_lacks(error)) throw Unsupported(text);
-  throw Error(text);
+  return error.func.empty() ? text : text + " (" + error.func + ")";
+}
+
+[[noreturn]] void fail(const cv::Exception& error) {
+  if (says_it_lacks(error)) throw Unsupported(one_line(error));
+  throw Error(one_line(error));
 }
 
 template <class F>
-auto with_opencv_errors(F&& f) {
+void with_opencv_errors(F&& f) {
   try {
-    return f();
+    f();
   } catch (const cv::Exception& error) {
     fail(error);
+  }
+}
+
+// What the importer does not take, in whatever words, the library does not support.
+cv::dnn::Net imported(std::string_view model) {
+  try {
+    cv::dnn::Net net = cv::dnn::readNetFromONNX(model.data(), model.size());
+    if (net.empty()) throw Unsupported("OpenCV finds no layers in the model");
+    return net;
+  } catch (const cv::Exception& error) {
+    throw Unsupported(one_line(error));
   }
 }
 
@@ -82,6 +99,41 @@ Tensor to_tensor(const cv::Mat& given) {
   return result;
 }
 
+// float32, or integers that may come as such.
+void require_carried(const Graph& graph, const Types& types) {
+  for (const ValueId id : graph.main().outputs) {
+    const DType dtype = types[id].is_tensor() ? types[id].dtype : DType::undefined;
+    if (dtype == DType::float32 || dtype == DType::boolean || is_int(dtype)) continue;
+    throw Unsupported("output '" + graph.value(id).name + "': OpenCV DNN computes in float32 only");
+  }
+}
+
+// The kernel of a convolution whose constant weights tell it; empty when the attribute is there.
+std::vector<std::int64_t> implied_kernel(const Graph& graph, const Node& node) {
+  if (node.op == nullptr || node.op->name != "Conv" || node.attrs.find("kernel_shape") != nullptr) return {};
+  const ConstantPtr weights = node.inputs.size() > 1 ? graph.value(node.inputs[1]).constant : nullptr;
+  if (weights == nullptr || weights->dims().size() < 3) return {};
+  return {weights->dims().begin() + 2, weights->dims().end()};
+}
+
+// The importer wants outputs with shapes and kernels as attributes: the model again with both; empty when it has them.
+std::string with_what_is_implied(const Graph& graph, const Types& types) {
+  const auto lacks = [&](ValueId id) { return !graph.value(id).type.is_tensor() || !graph.value(id).type.ranked; };
+  bool changed = std::ranges::any_of(graph.main().outputs, lacks);
+  GraphBuilder builder(graph);
+  for (const ValueId id : graph.main().outputs) {
+    if (!types[id].is_tensor() || !types[id].ranked) throw Unsupported("OpenCV wants outputs of known rank");
+    if (lacks(id)) builder.value(id).type = types[id];
+  }
+  for (const NodeId id : graph.main().nodes) {
+    std::vector<std::int64_t> kernel = implied_kernel(graph, graph.node(id));
+    if (kernel.empty()) continue;
+    builder.node(id).attrs.set("kernel_shape", std::move(kernel));
+    changed = true;
+  }
+  return changed ? write_onnx(std::move(builder).build()) : std::string();
+}
+
 bool all_whole(const Tensor& tensor) {
   return tensor.dtype() != DType::float32 ||
          std::ranges::all_of(tensor.data<float>(), [](float x) { return x == std::trunc(x) && std::abs(x) < 0x1p24F; });
@@ -113,8 +165,10 @@ class OpenCv final : public Engine {
     graph_.reset();
     auto graph = received_model(model);
     types_ = infer_types(*graph);
-    with_opencv_errors([&] { net_ = cv::dnn::readNetFromONNX(model.data(), model.size()); });
-    if (net_.empty()) throw Error("OpenCV finds no layers in the model");
+    require_carried(*graph, types_);
+    const std::string full = with_what_is_implied(*graph, types_);
+    if (!full.empty()) model = full;
+    net_ = imported(model);
     net_.setPreferableBackend(cv::dnn::DNN_BACKEND_OPENCV);
     net_.setPreferableTarget(cv::dnn::DNN_TARGET_CPU);
     net_.enableFusion(level != Optimisation::none);
