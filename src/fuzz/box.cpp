@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "check/analyze.h"
+#include "fuzz/monotone.h"
 #include "fuzz/sums.h"
 #include "graph/builder.h"
 #include "ops/table/op.h"
@@ -178,6 +179,8 @@ Box meet_boxes(const Box& a, const Box& b) {
 
 }  // namespace
 
+bool Box::decided() const { return is_number(dtype) && cells.size() == static_cast<std::size_t>(element_count(dims)); }
+
 bool Box::is_point() const {
   // A NaN or an infinity alone is a point, too.
   return decided() && std::ranges::all_of(cells, [](const Range& r) {
@@ -244,6 +247,11 @@ std::vector<Box> enclose(const Graph& graph, const Types& types, const Node& nod
   std::vector<Box> boxes = by_rule(graph, node, operands);
   if (may_wrap(graph, node, operands, boxes)) return nothing;
   if (const std::optional<Box> sum = enclose_sum(graph, node, operands)) boxes[0] = meet_boxes(*sum, boxes[0]);
+  if (const std::optional<std::vector<Box>> ends = enclose_monotone(graph, node, operands)) {
+    for (std::size_t k = 0; k < boxes.size(); ++k) {
+      if ((*ends)[k].present()) boxes[k] = meet_boxes((*ends)[k], boxes[k]);
+    }
+  }
   return boxes;
 }
 

@@ -85,6 +85,8 @@ constexpr Known kKnown[] = {
      [](const Finding& f) { return optimised(f) && sets(f, "ReduceMean", "keepdims") && has(f, "Div"); }},
     {"ort", "#31980, #25855: the pattern of a layer norm is merged with a scale of another shape",
      [](const Finding& f) { return optimised(f) && refused(f) && has(f, "ReduceMean") && has(f, "Sqrt"); }},
+    {"ort", "#25001: a zero point of type int32 is handed to QuantizeLinear",
+     [](const Finding& f) { return refused(f) && has(f, "DequantizeLinear"); }},
     {"ort", "#27845, #28491: signed codes behind DequantizeLinear are quantised again as unsigned ones",
      [](const Finding& f) { return wrong(f) && optimised(f) && has(f, "DequantizeLinear"); }},
     {"ort", "#27455: Add before LayerNormalization with a scale that has unit axes",

@@ -53,6 +53,9 @@ class Pattern {
     const int first = name == "ReduceSum" ? 13 : 18;
     Attrs attrs = attrs_of({{"keepdims", keep}});
     if (g.opset() >= first) return op(name, {x, g.add_constant(Tensor::vector_of(axes))}, attrs);
+    // Axes count from the end only since operator set 11.
+    const auto rank = static_cast<std::int64_t>(x == kFailed ? 0 : g.value(x).rank());
+    for (std::int64_t& axis : axes) axis = g.opset() < 11 && axis < 0 ? axis + rank : axis;
     attrs.set("axes", axes);
     return op(name, {x}, attrs);
   }
