@@ -65,6 +65,8 @@ Json json_of(const ProgramSearch& options) {
           {"seconds", options.seconds},
           {"epsilon", options.epsilon},
           {"switch_rate", options.switch_rate},
+          {"site", options.site},
+          {"any_failure", options.any_failure},
           {"confirm", options.confirm}};
 }
 
@@ -75,6 +77,8 @@ ProgramSearch options_from(const Json& json) {
   json.at("seconds").get_to(options.seconds);
   json.at("epsilon").get_to(options.epsilon);
   json.at("switch_rate").get_to(options.switch_rate);
+  json.at("site").get_to(options.site);
+  json.at("any_failure").get_to(options.any_failure);
   json.at("confirm").get_to(options.confirm);
   return options;
 }
