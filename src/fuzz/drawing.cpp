@@ -157,7 +157,7 @@ std::optional<Drawn> Drawing::draw(const std::string& first) {
   const Param& param = signature_.inputs.front();
   // A logarithm or a root as an integer has no meaning, nor a fraction of an integer product.
   floats_only_ = op_.name.starts_with("ReduceLog") || op_.name == "ReduceL2" || op_.name == "Gemm";
-  in_float_ = op_.name == "HardSwish";               // whether its 1/6 is a float in doubles is not said
+  in_float_ = op_.name == "HardSwish";  // whether its 1/6 is a float in doubles is not said
   if (param.type.kind == Type::Kind::sequence || param.type.kind == Type::Kind::optional) return std::nullopt;
   if (first.empty()) {
     x_type_ = dtype_of(param.type);
