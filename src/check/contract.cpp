@@ -286,6 +286,9 @@ void Resolver::add_weights() {
   const auto lacks_data = [](const Value& value) { return value.constant && !value.constant->missing().empty(); };
   const bool asks_uses = !trained || std::ranges::any_of(graph_.values(), lacks_data);
   const WeightUses uses = asks_uses ? weight_uses(graph_) : WeightUses{};
+  // A graph that says what its variables start from has no other weights: its constants are what they are.
+  const bool varies =
+      !trained && !(contract_.weights == WeightMode::initial && std::ranges::any_of(graph_.values(), is_initial));
   std::size_t varied = 0;
   for (std::size_t i = 0; i < graph_.values().size(); ++i) {
     const Value& value = graph_.values()[i];
@@ -298,7 +301,7 @@ void Resolver::add_weights() {
       }
     }
     std::optional<Range> range = initial_range(value);
-    if (!range && !trained) range = weight_range(*value.constant, contract_.weights, uses[i]);
+    if (!range && varies) range = weight_range(*value.constant, contract_.weights, uses[i]);
     if (range && !is_initial(value)) ++varied;
     if (!range && lacks_data(value)) {
       range = any_finite(value.constant->dtype());

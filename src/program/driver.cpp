@@ -227,6 +227,8 @@ void Driver::confirm() {
   const PassResult again = trainer_.look(watch_pass_);
   outcome_.in_gradient = std::ranges::all_of(again.values, all_finite);
   if (!outcome_.in_gradient) simplify_batch();
+  // The engine gets what was settled on, not what was tried last.
+  trainer_.look(watch_pass_);
   name_node();
   outcome_.run = trainer_.run();
 }
