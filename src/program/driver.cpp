@@ -150,7 +150,11 @@ void Driver::name_node() {
       }
     }
   }
-  if (bad.empty()) return;
+  if (bad.empty()) {
+    outcome_.node = "the optimiser's step";
+    outcome_.what = "weights are not finite, though their gradients are,";
+    return;
+  }
   const Node& node = program().graph->node(bad.front());
   outcome_.node = describe(*program().graph, node);
   outcome_.in_gradient = node.gradient_of.valid();
@@ -161,9 +165,13 @@ void Driver::name_node() {
     outcome_.node += ", for the derivative of " + describe(*program().graph, program().graph->node(node.gradient_of));
   }
   outcome_.what = "'" + result + "' is not finite";
+  outcome_.disproves = true;
   for (const SiteVerdict& verdict : prepared_.verdicts) {
-    if (verdict.result == result && (outcome_.rule.empty() || !verdict.proved)) outcome_.rule = verdict.rule;
+    if (verdict.result != result) continue;
+    if (outcome_.rule.empty() || !verdict.proved) outcome_.rule = verdict.rule;
+    outcome_.disproves &= verdict.proved;
   }
+  outcome_.disproves &= !outcome_.rule.empty();
 }
 
 // Only the last so many training steps, when they suffice.

@@ -96,6 +96,7 @@ Json json_of(const ProgramOutcome& outcome) {
           {"rule", outcome.rule},
           {"what", outcome.what},
           {"gradient", outcome.in_gradient},
+          {"disproves", outcome.disproves},
           {"site", outcome.site},
           {"closest", number(outcome.closest)},
           {"engine", outcome.engine},
@@ -250,6 +251,7 @@ ProgramOutcome decode_search(const std::string& text, const NamedData& data) {
     json.at("rule").get_to(outcome.rule);
     json.at("what").get_to(outcome.what);
     json.at("gradient").get_to(outcome.in_gradient);
+    json.at("disproves").get_to(outcome.disproves);
     json.at("site").get_to(outcome.site);
     outcome.closest = number(json.at("closest"));
     json.at("engine").get_to(outcome.engine);
