@@ -14,7 +14,7 @@ import pathlib
 import re
 import sys
 
-LAYERS = ["base", "tensor", "graph", "domain", "ops", "types", "gradient", "formats", "exec", "backends", "check", "trigger", "report", "cli"]
+LAYERS = ["base", "tensor", "graph", "domain", "ops", "types", "gradient", "formats", "exec", "backends", "check", "trigger", "program", "report", "bench", "store", "fuzz", "cli"]
 FOREIGN = ("torch/", "ATen/", "c10/")
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">\n]*)[">]', re.MULTILINE)

@@ -48,11 +48,16 @@ at::Tensor signum(const at::Tensor& x) {
 at::Tensor plus(const at::Tensor& a, const at::Tensor& b) { return at::add(a, b); }
 at::Tensor minus(const at::Tensor& a, const at::Tensor& b) { return at::sub(a, b); }
 
+// Where an integer is -1; an unsigned one never is, though LibTorch would take 255 for it.
+at::Tensor is_minus_one(const at::Tensor& x) {
+  return x.scalar_type() == at::kByte ? at::zeros_like(x, at::kBool) : at::eq(x, -1);
+}
+
 at::Tensor quotient(const at::Tensor& a, const at::Tensor& b) {
   if (!is_integral(a)) return at::div(a, b);
   if (at::any(at::eq(b, 0)).item<bool>()) throw Error("integer division by zero in input B");
   // The one quotient that does not fit wraps; the processor would stop.
-  const at::Tensor minus_one = at::eq(b, -1);
+  const at::Tensor minus_one = is_minus_one(b);
   if (!at::any(minus_one).item<bool>()) return at::div(a, b, "trunc");
   return at::where(minus_one, at::neg(a), at::div(a, at::where(minus_one, at::ones_like(b), b), "trunc"));
 }
@@ -64,7 +69,7 @@ void lower_mod(TorchCall& call) {
   if (!truncated && !is_integral(a)) throw Error("attribute 'fmod' must be 1 for a float tensor");
   if (is_integral(a) && at::any(at::eq(b, 0)).item<bool>()) throw Error("integer division by zero in input B");
   // By -1 nothing is left, and the processor would stop for the most negative number.
-  const at::Tensor divisor = is_integral(b) ? at::where(at::eq(b, -1), at::ones_like(b), b) : b;
+  const at::Tensor divisor = is_integral(b) ? at::where(is_minus_one(b), at::ones_like(b), b) : b;
   call.out(0, truncated ? at::fmod(a, divisor) : at::remainder(a, divisor));
 }
 

@@ -9,7 +9,9 @@
 
 #include "base/error.h"
 #include "exec/received_model.h"
+#include "program/remote.h"
 #include "torch/program.h"
+#include "torch/training.h"
 
 namespace finity {
 
@@ -22,7 +24,8 @@ class TorchEngine final : public Engine {
   // Whatever the level: nodes run one by one as they are.
   void load(std::string_view model, Optimisation /*level*/) override {
     program_.reset();
-    program_ = std::make_unique<TorchProgram>(received_model(model));
+    graph_ = received_model(model);
+    program_ = std::make_unique<TorchProgram>(graph_);
   }
 
   NamedData run(const RunRequest& request, const std::function<void(Stage)>& stage) override {
@@ -60,6 +63,11 @@ class TorchEngine final : public Engine {
     return result;
   }
 
+  TaskResult task(const TaskRequest& request, const std::function<bool(const std::string&)>& tell) override {
+    loaded();
+    return do_search(graph_, request, make_torch_training, tell);
+  }
+
  private:
   const TorchProgram& loaded() const {
     if (program_ == nullptr) throw Error("no model is loaded");
@@ -85,6 +93,7 @@ class TorchEngine final : public Engine {
     throw Error("input '" + value.name + "' is missing");
   }
 
+  std::shared_ptr<const Graph> graph_;
   std::unique_ptr<TorchProgram> program_;
 };
 

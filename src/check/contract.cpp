@@ -7,6 +7,7 @@
 #include "check/constant_scan.h"
 #include "check/contract_orders.h"
 #include "check/weights.h"
+#include "graph/initial_weight.h"
 
 namespace finity {
 
@@ -61,6 +62,9 @@ class Resolver {
   std::optional<InputContract> declared(const std::string& name, bool weight);
   void add_input(ValueId id, const std::vector<std::int64_t>& indexed);
   void add_weights();
+  static bool is_initial(const Value& value);
+  std::optional<Range> initial_range(const Value& value);
+  void say_initial();
   void add_declared(ValueId id, const InputContract& wish, const Guess* guess);
   Range declared_range(ValueId id, DType dtype, const InputContract& wish, const Guess* guess);
   Range between(ValueId id, DType dtype, double lo, double hi, const InputContract& wish);
@@ -77,7 +81,8 @@ class Resolver {
   const Types& types_;
   const Contract& contract_;
   std::size_t max_cells_;
-  std::vector<bool> used_;  // by declaration: it spoke of something
+  std::vector<bool> used_;                                      // by declaration: it spoke of something
+  std::map<std::string, std::pair<std::string, int>> initial_;  // what weights start from: the first, how many
   Premises result_;
 };
 
@@ -246,6 +251,35 @@ void Resolver::add_input(ValueId id, const std::vector<std::int64_t>& indexed) {
                                 "; nothing declared, use --range " + value.name + ":[lo,hi])");
 }
 
+bool Resolver::is_initial(const Value& value) {
+  return dynamic_cast<const InitialWeight*>(value.constant.get()) != nullptr;
+}
+
+// What training starts from, for a weight without trained numbers.
+std::optional<Range> Resolver::initial_range(const Value& value) {
+  const auto* weight = dynamic_cast<const InitialWeight*>(value.constant.get());
+  if (weight == nullptr) return std::nullopt;
+  const DType dtype = weight->dtype();
+  Range range = any_finite(dtype);
+  std::string words = "any finite value";
+  if (contract_.weights != WeightMode::any) {
+    const double lo = std::max(weight->support().lo, lowest_finite(dtype));
+    const double hi = std::min(weight->support().hi, max_finite(dtype));
+    range = from_bounds(dtype, std::min(lo, hi), std::max(lo, hi));
+    words = weight->support().words;
+  }
+  std::pair<std::string, int>& said = initial_[words];
+  if (said.second++ == 0) said.first = value.name + " " + to_string(range);
+  return range;
+}
+
+void Resolver::say_initial() {
+  for (const auto& [words, said] : initial_) {
+    const std::string more = said.second > 1 ? " and " + std::to_string(said.second - 1) + " more variables" : "";
+    result_.assumptions.push_back(said.first + more + ": " + words + " (no trained numbers in the file)");
+  }
+}
+
 void Resolver::add_weights() {
   const bool trained = contract_.weights == WeightMode::trained;
   const bool speaks = std::ranges::any_of(contract_.inputs, [](const auto& i) { return !only_stars(i.pattern); });
@@ -263,9 +297,9 @@ void Resolver::add_weights() {
         continue;
       }
     }
-    std::optional<Range> range;
-    if (!trained) range = weight_range(*value.constant, contract_.weights, uses[i]);
-    if (range) ++varied;
+    std::optional<Range> range = initial_range(value);
+    if (!range && !trained) range = weight_range(*value.constant, contract_.weights, uses[i]);
+    if (range && !is_initial(value)) ++varied;
     if (!range && lacks_data(value)) {
       range = any_finite(value.constant->dtype());
       if (uses[i].variance) range->lo = 0;
@@ -275,6 +309,7 @@ void Resolver::add_weights() {
     result_.of[i] = std::make_shared<AbsTensor>(uniform(types_[id], *range));
     result_.of[i]->identity = id;
   }
+  say_initial();
   if (trained || varied == 0) return;
   const std::string how = contract_.weights == WeightMode::initial ? "widened by the width of their own values"
                                                                    : "taken to be any finite value";

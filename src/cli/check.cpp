@@ -8,6 +8,8 @@
 #include "base/atomic_file.h"
 #include "cli/check_run.h"
 #include "cli/commands.h"
+#include "cli/trigger_program.h"
+#include "program/read_program.h"
 
 namespace finity {
 
@@ -97,6 +99,7 @@ void write_keep_list(const CheckResult& result, const std::string& file) {
 int check(Options& options) {
   const std::vector<Stream> streams = streams_of(options);
   if (!options.settings.values.empty() && options.models.size() > 1) throw Error("--values needs a single model");
+  if (!options.settings.data.empty() && options.models.size() > 1) throw Error("--data needs a single model");
   load_config(options.settings);
   if (!options.keep_list.empty() && (!options.settings.as || options.models.size() != 1)) {
     throw Error("--keep-list needs --as and a single model");
@@ -139,6 +142,10 @@ void add_common_options(CLI::App& command, Options& options) {
   command.add_option("--max-findings", settings.max_findings, "Findings printed per model (default 10; 0: all)");
   command.add_option("--witness", settings.witness,
                      "Write inputs on which findings came true into this folder: .npz and test_data_set_0");
+  command
+      .add_option("--data", settings.data,
+                  "Run the model on these inputs too: .npz, or ONNX test data (repeatable); a single model")
+      ->allow_extra_args(false);
   command.add_option("--seed", settings.seed, "For runs on random inputs (default 0)");
   command.add_option("--site", settings.sites, "Search only here: a node, what it computes, or a rule (repeatable)")
       ->allow_extra_args(false);
@@ -160,6 +167,24 @@ void add_common_options(CLI::App& command, Options& options) {
 }
 
 constexpr double kSearchSeconds = 30;
+
+// For descriptions of training programs.
+void add_program_options(CLI::App& command, ProgramSettings& own) {
+  command
+      .add_option("--strategy", own.strategy, "Of programs: auto (default), grist, grist-ns, or default: only train")
+      ->check(CLI::IsMember({"default", "grist", "grist-ns", "auto"}));
+  command.add_option("--epsilon", own.epsilon, "Of programs: size of grist's sign steps (default 0.15)")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--switch-rate", own.switch_rate, "Of programs: share of samples grist exchanges (default 0.05)")
+      ->check(CLI::Range(0.0, 1.0));
+}
+
+int search_program_file(const Options& options, const ProgramSettings& own) {
+  if (options.models.size() != 1) throw Error("trigger takes one program at a time");
+  const std::string format = options.format.value_or("text");
+  if (format != "text" && format != "json") throw Error("--format: programs are reported as text or json");
+  return trigger_program(options.models.front(), options.settings, own, format == "json");
+}
 
 }  // namespace
 
@@ -187,10 +212,13 @@ void add_trigger(CLI::App& app, int& exit_code) {
   CLI::App* command =
       app.add_subcommand("trigger", "Find inputs on which models really fail: check, then search where it is not sure");
   auto options = std::make_shared<Options>();
+  auto own = std::make_shared<ProgramSettings>();
   add_common_options(*command, *options);
-  command->callback([options, &exit_code] {
+  add_program_options(*command, *own);
+  command->callback([options, own, &exit_code] {
     options->settings.confirm = kSearchSeconds;
-    exit_code = check(*options);
+    const bool is_program = std::ranges::any_of(options->models, is_program_file);
+    exit_code = is_program ? search_program_file(*options, *own) : check(*options);
   });
 }
 

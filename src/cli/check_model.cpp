@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "check/keep_search.h"
+#include "cli/data_runs.h"
 #include "cli/failure.h"
 #include "cli/model_runs.h"
 #include "cli/witness.h"
@@ -33,17 +34,19 @@ std::vector<std::string> names_of(const Graph& graph, const NodeSet& nodes) {
   return names;
 }
 
-BlockList block_list_of(const ModelAnalysis& model, const CheckPlan& plan, double seconds_used) {
-  constexpr double kUsual = 10, kMoment = 1e-3;
+BlockList block_list_of(const ModelAnalysis& model, const CheckPlan& plan, const DataRuns& runs, double seconds_used) {
+  constexpr double kMoment = 1e-3;
   const double limit = plan.check.analysis.time_limit;
-  const KeepOptions options = {.check = plan.check.analysis,
-                               .time_limit = limit > 0 ? std::max(limit - seconds_used, kMoment) : kUsual};
+  const KeepOptions options = {
+      .check = plan.check.analysis,
+      .time_limit = limit > 0 ? std::max(limit - seconds_used, kMoment) : keep_list_seconds(model)};
   const KeepResult found =
       find_kept_nodes(model.original, model.original_types, model.bindings, plan.contract, plan.check.target, options);
   BlockList list = {
       .present = true, .proved = found.proved, .excused = found.excused, .nodes = names_of(model.original, found.keep)};
   list.note = found.proved ? std::to_string(found.runs) + " analyses" : found.why;
   if (!found.proved) return list;
+  runs.tell(found.keep, list);
   list.note += found.minimal ? ", no node of the list can be left out" : "; no time to see which can be left out";
   constexpr std::size_t kMany = 20;
   if (found.keep.size() > kMany && 2 * found.keep.size() > found.candidates) {
@@ -60,8 +63,13 @@ void fill_report(Report& report, const std::string& path, const CheckPlan& plan)
   report.check_seconds = model.check_seconds;
   report.notes = model.notes;
   add_claims(report, model, plan.contract, plan.check);
+  DataRuns runs(model, plan);
   try {
     std::vector<FailingRun> witnesses = run_model(report, model, plan);
+    for (FailingRun& witness : runs.run()) {
+      const bool known = std::ranges::find(witnesses, witness.finding, &FailingRun::finding) != witnesses.end();
+      if (!known) witnesses.push_back(std::move(witness));
+    }
     SearchResult searched;
     if (plan.confirm > 0) searched = search_model(model, plan, witnesses);
     for (const FailingRun& witness : witnesses) model.analysis.findings[witness.finding].verdict = Verdict::confirmed;
@@ -69,6 +77,7 @@ void fill_report(Report& report, const std::string& path, const CheckPlan& plan)
     collect(report, {model.graph, model.types, model.analysis, model.premises.assumptions, converted}, plan.selection);
     add_failures(report, model.graph, witnesses);
     add_searches(report, searched);
+    runs.tell(report);
     if (!plan.witness_folder.empty()) write_witnesses(report, model.graph, witnesses, plan.witness_folder);
   } catch (Error& error) {
     error.in(path);
@@ -76,8 +85,8 @@ void fill_report(Report& report, const std::string& path, const CheckPlan& plan)
   }
   // With the backward pass the search for nodes to keep would prove less than was asked.
   if (plan.check.target == DType::undefined || report.alarms.empty() || plan.check.training) return;
-  report.block_list = block_list_of(model, plan, seconds_since(start));
-  report.block_list.searched = plan.confirm > 0;
+  report.block_list = block_list_of(model, plan, runs, seconds_since(start));
+  report.block_list.searched = plan.confirm > 0 || !plan.data.empty();
   for (const Alarm& alarm : report.alarms) {
     if (alarm.verdict == Verdict::confirmed) report.block_list.failing.push_back(alarm.place.name());
   }
@@ -105,6 +114,7 @@ CheckPlan plan_of(const CheckSettings& settings) {
     throw Error("--verify: the reference adds in float32, which is not what --accumulate same speaks of");
   }
   plan.values = settings.values;
+  plan.data = settings.data;
   plan.witness_folder = settings.witness.value_or("");
   const auto show = [&](const char* name, const std::optional<std::string>& value) {
     if (value) plan.shown.emplace_back(name, *value);

@@ -22,6 +22,7 @@ struct CheckPlan {
   std::size_t verify = 0;
   std::uint64_t seed = 0;
   std::vector<std::string> values = {};                         // recorded by another program
+  std::vector<std::string> data = {};                           // inputs to run the model on
   std::string witness_folder = {};                              // for inputs on which findings come true; "": none
   std::vector<std::pair<std::string, std::string>> shown = {};  // the settings that differ from the default
 };

@@ -45,6 +45,7 @@ struct CheckSettings {
   std::optional<std::uint64_t> seed = {};
   std::optional<std::string> witness = {};
   std::vector<std::string> values = {};  // only on the command line
+  std::vector<std::string> data = {};    // likewise: inputs to run the model on
   std::optional<unsigned> jobs = {};
   // finity.toml
   std::string config = {};  // given, or found

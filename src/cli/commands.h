@@ -16,7 +16,10 @@ void add_rules(CLI::App& app, int& exit_code);
 void add_inspect(CLI::App& app, int& exit_code);
 void add_run(CLI::App& app, int& exit_code);
 void add_convert(CLI::App& app, int& exit_code);
+void add_fuzz(CLI::App& app, int& exit_code);
+void add_report(CLI::App& app, int& exit_code);
 void add_ops(CLI::App& app, int& exit_code);
+void add_bench(CLI::App& app, int& exit_code);
 void add_backends(CLI::App& app, int& exit_code);
 
 }  // namespace finity

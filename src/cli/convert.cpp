@@ -1,4 +1,7 @@
 #include <cstdio>
+#include <functional>
+#include <set>
+#include <string>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
@@ -7,6 +10,7 @@
 #include "formats/model_format.h"
 #include "formats/onnx/onnx.h"
 #include "formats/text/text.h"
+#include "graph/builder.h"
 
 namespace finity {
 
@@ -15,6 +19,7 @@ namespace {
 struct Options {
   std::string model;
   std::string output;
+  bool name_nodes = false;
 };
 
 std::string written(const Graph& graph, const std::string& path) {
@@ -23,9 +28,25 @@ std::string written(const Graph& graph, const std::string& path) {
   throw Error(path + ": the name must end in .onnx or .txt");
 }
 
+// Converters and keep lists speak of nodes by name, and exporters leave some without.
+Graph with_named_nodes(const Graph& graph) {
+  std::set<std::string, std::less<>> taken;
+  for (const Node& node : graph.nodes()) taken.insert(node.name);
+  GraphBuilder builder(graph);
+  for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
+    Node& node = builder.node({static_cast<std::int32_t>(i)});
+    if (!node.name.empty()) continue;
+    std::string name = std::string(node.op_type) + "_" + std::to_string(i);
+    while (!taken.insert(name).second) name += "_";
+    node.name = std::move(name);
+  }
+  return std::move(builder).build();
+}
+
 void convert(const Options& options) {
   std::vector<Note> notes;
-  const Graph graph = read_model(options.model, notes);
+  Graph graph = read_model(options.model, notes);
+  if (options.name_nodes) graph = with_named_nodes(graph);
   std::string content;
   try {
     content = written(graph, options.output);
@@ -45,6 +66,7 @@ void add_convert(CLI::App& app, int& /*exit_code*/) {
   command->add_option("model", options->model, "ONNX or text file")->required();
   command->add_option("-o,--output", options->output, "File to write; its ending, .onnx or .txt, decides the format")
       ->required();
+  command->add_flag("--name-nodes", options->name_nodes, "Give a name to every node that has none");
   command->callback([options] { convert(*options); });
 }
 

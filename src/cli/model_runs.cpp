@@ -83,6 +83,14 @@ double time_left(const ModelAnalysis& model, const CheckPlan& plan) {
   return limit > 0 ? std::max(limit - model.read_seconds - model.check_seconds, 1e-3) : 0;
 }
 
+// The same for a search, which leaves something for the list of nodes to keep.
+double search_seconds(const ModelAnalysis& model, const CheckPlan& plan) {
+  const double left = time_left(model, plan);
+  if (left == 0) return plan.confirm;
+  const bool listed = plan.check.target != DType::undefined && !plan.check.training;
+  return listed ? left - std::min(keep_list_seconds(model), left / 2) : left;
+}
+
 std::vector<FailingRun> verify_model(Report& report, const ModelAnalysis& model, const CheckPlan& plan) {
   const VerifyOptions options = {
       .runs = static_cast<int>(plan.verify), .seed = plan.seed, .time_limit = time_left(model, plan)};
@@ -92,6 +100,11 @@ std::vector<FailingRun> verify_model(Report& report, const ModelAnalysis& model,
 }
 
 }  // namespace
+
+double keep_list_seconds(const ModelAnalysis& model) {
+  constexpr double kChecks = 10, kLeast = 0.5, kMost = 10;
+  return std::clamp(kChecks * model.check_seconds, kLeast, kMost);
+}
 
 std::vector<FailingRun> run_model(Report& report, const ModelAnalysis& model, const CheckPlan& plan) {
   constexpr double kConfirmSeconds = 2;
@@ -132,9 +145,6 @@ void refuse_unknown_sites(const ModelAnalysis& model, const std::vector<std::str
 
 }  // namespace
 
-namespace {
-
-// Its process starts with the first question.
 std::unique_ptr<Worker> torch_engine(double seconds) {
   std::optional<WorkerOptions> options = torch_worker();
   if (!options) return nullptr;
@@ -143,12 +153,9 @@ std::unique_ptr<Worker> torch_engine(double seconds) {
   return std::make_unique<Worker>(*options);
 }
 
-}  // namespace
-
 SearchResult search_model(const ModelAnalysis& model, const CheckPlan& plan, std::vector<FailingRun>& witnesses) {
   refuse_unknown_sites(model, plan.sites);
-  SearchOptions options = {.seconds = plan.confirm, .seed = plan.seed};
-  if (plan.check.analysis.time_limit > 0) options.seconds = time_left(model, plan);
+  SearchOptions options = {.seconds = search_seconds(model, plan), .seed = plan.seed};
   options.stop = interrupt_wanted;
   options.wanted = [&](const Finding& finding) {
     const auto index = static_cast<std::size_t>(&finding - model.analysis.findings.data());

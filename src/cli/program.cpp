@@ -41,7 +41,10 @@ int run(int argc, const char* const* argv) {
   add_inspect(app, exit_code);
   add_run(app, exit_code);
   add_convert(app, exit_code);
+  add_fuzz(app, exit_code);
+  add_report(app, exit_code);
   add_ops(app, exit_code);
+  add_bench(app, exit_code);
   add_backends(app, exit_code);
   try {
     app.parse(argc, argv);

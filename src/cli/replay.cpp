@@ -1,4 +1,5 @@
 // finity replay DIR: runs a witness again, in the reference and in whatever other engine there is.
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -7,6 +8,7 @@
 
 #include "base/mapped_file.h"
 #include "cli/commands.h"
+#include "cli/program_witness.h"
 #include "cli/witness.h"
 #include "exec/first_failure.h"
 #include "exec/reference.h"
@@ -14,6 +16,7 @@
 #include "exec/worker.h"
 #include "formats/model_format.h"
 #include "formats/onnx/test_data.h"
+#include "fuzz/folder.h"
 #include "report/words.h"
 
 namespace finity {
@@ -25,12 +28,15 @@ namespace fs = std::filesystem;
 struct Options {
   std::string folder;
   std::string onnxruntime;
+  std::string backends;
 };
 
 struct Witness {
   Graph graph = {};
   std::string bytes = {};  // of the model
   Inputs inputs = {};
+  std::uint64_t seed = 0;  // of random ops
+  bool flush_subnormals = false;
 };
 
 Witness read_witness(const fs::path& folder) {
@@ -45,13 +51,18 @@ Witness read_witness(const fs::path& folder) {
   return witness;
 }
 
-void print_description(const fs::path& folder) {
+nlohmann::json read_description(const fs::path& folder) {
   const fs::path path = folder / kWitnessDescription;
-  if (!fs::is_regular_file(path)) return;
+  if (!fs::is_regular_file(path)) return {};
   const auto file = MappedFile::open(path.string());
   const std::string_view text(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
   const auto json = nlohmann::json::parse(text, nullptr, false);
   if (json.is_discarded() || !json.is_object()) throw Error(path.string() + ": is not JSON");
+  return json;
+}
+
+void print_description(const nlohmann::json& json) {
+  if (!json.is_object()) return;
   const auto field = [&](const char* name) {
     return json.contains(name) && json[name].is_string() ? printable(json[name].get<std::string>()) : std::string("?");
   };
@@ -72,7 +83,7 @@ std::string output_text(const Graph& graph, const std::vector<Datum>& outputs) {
 bool replay_reference(const Witness& witness) {
   FailureFinder failures(witness.graph);
   std::string first;
-  RunOptions options;
+  RunOptions options = {.seed = witness.seed, .flush_subnormals = witness.flush_subnormals};
   options.watch = [&](const Node& node, std::span<const Datum> inputs, std::span<const Datum> outputs) {
     failures.saw(node, inputs, outputs);
     const bool bad = std::ranges::any_of(outputs, has_non_finite_element);
@@ -102,10 +113,43 @@ void replay_in(const std::string& engine, const WorkerOptions& options, const Wi
   }
 }
 
+// A finding of `finity fuzz`, judged again: in the library it was found in, or in others.
+int replay_finding(const Options& options) {
+  const fuzz::StoredFinding stored = fuzz::read_finding(options.folder);
+  std::printf("%s in %s\n  when it was found, in %s: %s\n", printable(stored.symptom).c_str(),
+              printable(stored.op).c_str(), stored.backend.text().c_str(), printable(stored.text).c_str());
+  bool shows = false;
+  const std::vector<fuzz::BackendSpec> specs =
+      options.backends.empty() ? std::vector{stored.backend} : fuzz::parse_specs(options.backends);
+  for (const fuzz::BackendSpec& spec : specs) {
+    fuzz::Backend backend(spec);
+    fuzz::Counts counts;
+    const std::vector<fuzz::Complaint> complaints =
+        fuzz::judge_again(backend, stored.sample, stored.legal, stored.derivative, counts);
+    for (const fuzz::Complaint& c : complaints) {
+      std::printf("%s: %s in %s%s: %s\n", spec.text().c_str(), std::string(name(c.symptom)).c_str(), c.op.c_str(),
+                  c.level == Optimisation::none ? "" : " (optimised)", printable(c.text).c_str());
+      shows |= stored.symptom == name(c.symptom);
+    }
+    if (complaints.empty())
+      std::printf("%s: %s\n", spec.text().c_str(), counts.refused > 0 ? "does not take the model" : "nothing wrong");
+  }
+  return shows ? 1 : 0;
+}
+
 int replay(const Options& options) {
-  print_description(options.folder);
-  const Witness witness = read_witness(options.folder);
-  const bool failed = replay_reference(witness);
+  if (fuzz::is_finding(options.folder)) return replay_finding(options);
+  if (!options.backends.empty()) throw Error(options.folder + ": --backends is for findings of finity fuzz");
+  const nlohmann::json description = read_description(options.folder);
+  print_description(description);
+  const bool is_program = fs::is_regular_file(fs::path(options.folder) / kProgramDescription);
+  const bool run_failed = is_program && replay_program(options.folder);
+  Witness witness = read_witness(options.folder);
+  witness.flush_subnormals = description.is_object() && description.value("flush_subnormals", false);
+  const std::string seed = description.is_object() ? description.value("random_ops_seed", "0") : "0";
+  std::from_chars(seed.data(), seed.data() + seed.size(), witness.seed);
+  if (is_program) std::printf("the last step alone, forward and backward:\n");
+  const bool failed = replay_reference(witness) || run_failed;
   if (const std::optional<WorkerOptions> torch = torch_worker()) replay_in("LibTorch", *torch, witness);
   const char* set = std::getenv("FINITY_ONNXRUNTIME");
   const std::string library = !options.onnxruntime.empty() ? options.onnxruntime : set != nullptr ? set : "";
@@ -118,11 +162,13 @@ int replay(const Options& options) {
 }  // namespace
 
 void add_replay(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand("replay", "Run a witness again that check or trigger wrote");
+  CLI::App* command = app.add_subcommand("replay", "Run a witness of check or trigger, or a finding of fuzz, again");
   auto options = std::make_shared<Options>();
-  command->add_option("folder", options->folder, "Written by --witness")->required();
+  command->add_option("folder", options->folder, "Written by --witness, or a folder of findings/")->required();
   command->add_option("--onnxruntime", options->onnxruntime,
                       "Shared library of ONNX Runtime to run it in too (default: $FINITY_ONNXRUNTIME)");
+  command->add_option("--backends", options->backends,
+                      "Libraries to run a finding of fuzz in (default: where it was found)");
   command->callback([options, &exit_code] { exit_code = replay(*options); });
 }
 

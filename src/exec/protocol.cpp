@@ -230,12 +230,34 @@ std::string encode(const Failure& failure) {
   return out.take();
 }
 
+std::string encode(const TaskRequest& request) {
+  Writer out(Message::task);
+  out.text(request.text);
+  out.data(request.data);
+  return out.take();
+}
+
+std::string encode(const TaskResult& result) {
+  Writer out(Message::finished);
+  out.text(result.text);
+  out.data(result.data);
+  return out.take();
+}
+
+std::string encode_progress(std::string_view text) {
+  Writer out(Message::progress);
+  out.text(text);
+  return out.take();
+}
+
+std::string encode_stop() { return Writer(Message::stop).take(); }
+
 std::string encode_loaded() { return Writer(Message::loaded).take(); }
 
 Message kind_of(std::string_view message) {
   if (message.empty()) throw Error("a message is empty");
   const auto kind = static_cast<Message>(message.front());
-  if (kind < Message::hello || kind > Message::gradients) throw Error("a message is of no known kind");
+  if (kind < Message::hello || kind > Message::finished) throw Error("a message is of no known kind");
   return kind;
 }
 
@@ -311,6 +333,31 @@ Failure decode_failure(std::string_view message) {
   failure.text = in.text();
   in.end();
   return failure;
+}
+
+TaskRequest decode_task(std::string_view message) {
+  Reader in(message, Message::task);
+  TaskRequest request;
+  request.text = in.text();
+  request.data = in.data();
+  in.end();
+  return request;
+}
+
+TaskResult decode_finished(std::string_view message) {
+  Reader in(message, Message::finished);
+  TaskResult result;
+  result.text = in.text();
+  result.data = in.data();
+  in.end();
+  return result;
+}
+
+std::string decode_progress(std::string_view message) {
+  Reader in(message, Message::progress);
+  std::string text(in.text());
+  in.end();
+  return text;
 }
 
 }  // namespace finity

@@ -15,7 +15,7 @@
 
 namespace finity {
 
-inline constexpr std::uint32_t kProtocolVersion = 2;
+inline constexpr std::uint32_t kProtocolVersion = 3;
 inline constexpr std::uint64_t kMaxMessage = std::uint64_t{1} << 33;
 
 enum class Message : std::uint8_t {
@@ -28,6 +28,10 @@ enum class Message : std::uint8_t {
   failure = 7,    // worker: it cannot be done, and why
   gradient = 8,   // finity: run it and derive an output
   gradients = 9,  // worker: the output and its derivatives
+  task = 10,      // finity: do something longer with the model, and tell of it
+  progress = 11,  // worker: how far the task is
+  stop = 12,      // finity: end the task with what there is
+  finished = 13,  // worker: what the task came to
 };
 
 // How far a request had come.
@@ -68,6 +72,18 @@ struct Gradients {
   NamedData gradients = {};  // in the order of the names; zeros where nothing depends on it
 };
 
+// Something that takes many runs and is done where the library is: a search. What it says and gives is between whoever
+// asks and the engine.
+struct TaskRequest {
+  std::string text = {};
+  NamedData data = {};
+};
+
+struct TaskResult {
+  std::string text = {};
+  NamedData data = {};
+};
+
 struct Failure {
   bool unsupported = false;  // the engine does not implement it: not a mistake of the model
   std::string text = {};
@@ -81,7 +97,11 @@ std::string encode(const Gradients& gradients);
 std::string encode(Stage stage);
 std::string encode(const NamedData& results);
 std::string encode(const Failure& failure);
+std::string encode(const TaskRequest& request);
+std::string encode(const TaskResult& result);
 std::string encode_loaded();
+std::string encode_progress(std::string_view text);
+std::string encode_stop();
 
 // What a message is; the decoders below take a message of their kind and throw Error on anything else.
 Message kind_of(std::string_view message);
@@ -93,5 +113,8 @@ Gradients decode_gradients(std::string_view message);
 Stage decode_stage(std::string_view message);
 NamedData decode_results(std::string_view message);
 Failure decode_failure(std::string_view message);
+TaskRequest decode_task(std::string_view message);
+TaskResult decode_finished(std::string_view message);
+std::string decode_progress(std::string_view message);
 
 }  // namespace finity

@@ -1,7 +1,10 @@
 #include "exec/reference.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <unordered_set>
+#include <utility>
 
 #include "base/error.h"
 #include "base/memory_error.h"
@@ -12,6 +15,23 @@
 namespace finity {
 
 namespace {
+
+template <class T>
+void flush_elements(Tensor& tensor) {
+  const auto is_subnormal = [](T x) { return x != 0 && std::abs(x) < std::numeric_limits<T>::min(); };
+  if (std::ranges::none_of(std::as_const(tensor).data<T>(), is_subnormal)) return;
+  for (T& x : tensor.mutable_data<T>()) {
+    if (is_subnormal(x)) x = std::copysign(T(0), x);
+  }
+}
+
+// Subnormal numbers of a tensor become zeros; sequences are left as they are.
+void flush(Datum& datum) {
+  auto* tensor = std::get_if<Tensor>(&datum.content);
+  if (tensor == nullptr) return;
+  if (tensor->dtype() == DType::float32) flush_elements<float>(*tensor);
+  if (tensor->dtype() == DType::float64) flush_elements<double>(*tensor);
+}
 
 class Interpreter {
  public:
@@ -175,9 +195,11 @@ void Interpreter::run_node(const Node& node) {
   std::vector<Datum> inputs;
   inputs.reserve(node.inputs.size());
   for (const ValueId id : node.inputs) inputs.push_back(get(id));
+  if (options_.flush_subnormals) std::ranges::for_each(inputs, [](Datum& datum) { flush(datum); });
   EvalCall call(graph_, node, inputs, rng_,
                 [this](BodyId id, std::span<const Datum> arguments) { return run_body(id, arguments); });
   node.op->eval(call);
+  if (options_.flush_subnormals) std::ranges::for_each(call.outs(), [](Datum& datum) { flush(datum); });
   if (options_.trace) options_.trace(node, call.outs());
   if (options_.watch) options_.watch(node, inputs, call.outs());
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {

@@ -30,6 +30,9 @@ struct RunOptions {
   // Constants of the graph (initializers) to replace, for runs with other weights; or results of random ops, which then
   // do not draw.
   const std::unordered_map<ValueId, Datum>* weights = nullptr;
+  // float32 and float64 numbers below the normal ones count as zeros, before and after every node, as processors do
+  // that flush them.
+  bool flush_subnormals = false;
 };
 
 // Outputs in the order of the main body's outputs. Throws Error naming the node, or the missing input; TimeUp when the

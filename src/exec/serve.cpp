@@ -1,5 +1,6 @@
 #include "exec/serve.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -29,6 +30,12 @@ class Channel {
     return get(message.data(), message.size());
   }
 
+  // Whether something waits to be read: while a task runs that can only be the word to stop.
+  static bool has_word() {
+    pollfd waiting = {.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+    return ::poll(&waiting, 1, 0) > 0;
+  }
+
  private:
   bool put(const char* data, std::size_t size) const {
     while (size > 0) {
@@ -54,6 +61,12 @@ class Channel {
   int out_;
 };
 
+std::string do_task(Engine& engine, const std::string& message, const Channel& channel) {
+  return encode(engine.task(decode_task(message), [&](const std::string& text) {
+    return channel.send(encode_progress(text)) && !Channel::has_word();
+  }));
+}
+
 std::string answer(Engine& engine, const std::string& message, const Channel& channel) {
   const auto tell = [&](Stage stage) { channel.send(encode(stage)); };
   if (kind_of(message) == Message::load) {
@@ -63,6 +76,7 @@ std::string answer(Engine& engine, const std::string& message, const Channel& ch
     return encode_loaded();
   }
   tell(Stage::run);
+  if (kind_of(message) == Message::task) return do_task(engine, message, channel);
   if (kind_of(message) == Message::gradient) return encode(engine.gradient(decode_gradient(message), tell));
   return encode(engine.run(decode_run(message), tell));
 }
@@ -77,6 +91,10 @@ Gradients Engine::gradient(const GradientRequest&, const std::function<void(Stag
   throw Unsupported(hello().engine + " computes no derivatives");
 }
 
+TaskResult Engine::task(const TaskRequest&, const std::function<bool(const std::string&)>&) {
+  throw Unsupported(hello().engine + " does no tasks");
+}
+
 int serve(const std::function<std::unique_ptr<Engine>()>& make) {
   const Channel channel;
   std::unique_ptr<Engine> engine;
@@ -88,6 +106,7 @@ int serve(const std::function<std::unique_ptr<Engine>()>& make) {
     return 1;
   }
   for (std::string message; channel.receive(message);) {
+    if (!message.empty() && message.front() == static_cast<char>(Message::stop)) continue;  // the task had ended
     std::string reply;
     try {
       reply = answer(*engine, message, channel);

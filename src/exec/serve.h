@@ -19,6 +19,8 @@ class Engine {
   virtual NamedData run(const RunRequest& request, const std::function<void(Stage)>& stage) = 0;
   // Engines without derivatives throw Unsupported.
   virtual Gradients gradient(const GradientRequest& request, const std::function<void(Stage)>& stage);
+  // Something longer. `tell` sends how far it is and says whether to go on. Engines without tasks throw Unsupported.
+  virtual TaskResult task(const TaskRequest& request, const std::function<bool(const std::string&)>& tell);
 };
 
 // Answers requests on standard input until it ends; the result is the exit code. Whatever the library prints goes to

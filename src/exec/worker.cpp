@@ -47,6 +47,44 @@ Answer Worker::gradient(const DerivativeRequest& request) {
              });
 }
 
+Worker::Deadline Worker::patience() const {
+  const auto end = Subprocess::Clock::now() + std::chrono::duration<double>(options_.seconds);
+  return std::chrono::time_point_cast<Subprocess::Clock::duration>(end);
+}
+
+Answer Worker::task(const LongRequest& request) {
+  if (process_ == nullptr) start();
+  ++requests_;
+  process_->forget_errors();
+  constexpr double kSpare = 2;  // several threads, and what comes before and after
+  process_->allow_cpu_seconds(options_.cpu_seconds + static_cast<unsigned>(kSpare * request.seconds) + 60);
+  Answer answer;
+  try {
+    if (!load(request.model, Optimisation::none, patience(), answer)) return answer;
+    std::string reply;
+    bool stopped = false;
+    if (!send(encode(request.task), patience(), answer)) return answer;
+    while (receive(reply, patience(), answer)) {
+      if (failed(reply, answer)) return answer;
+      if (kind_of(reply) == Message::stage) {
+        answer.stage = decode_stage(reply);
+      } else if (kind_of(reply) == Message::progress) {
+        const bool go_on = !request.tell || request.tell(decode_progress(reply));
+        if (!go_on && !stopped && !send(encode_stop(), patience(), answer)) return answer;
+        stopped |= !go_on;
+      } else {
+        TaskResult result = decode_finished(reply);
+        answer.words = std::move(result.text);
+        answer.outputs = std::move(result.data);
+        return answer;
+      }
+    }
+  } catch (const Error& error) {  // it says something that is not the protocol
+    give_up(answer, Answer::Outcome::crashed, error.what());
+  }
+  return answer;
+}
+
 Answer Worker::ask(const std::string& model, Optimisation level, const std::string& message,
                    const std::function<void(const std::string&, Answer&)>& read) {
   if (options_.restart_after > 0 && requests_ >= options_.restart_after) process_.reset();
@@ -54,8 +92,7 @@ Answer Worker::ask(const std::string& model, Optimisation level, const std::stri
   ++requests_;
   process_->forget_errors();
   process_->allow_cpu_seconds(options_.cpu_seconds);
-  const auto end = Subprocess::Clock::now() + std::chrono::duration<double>(options_.seconds);
-  const auto deadline = std::chrono::time_point_cast<Subprocess::Clock::duration>(end);
+  const Deadline deadline = patience();
   Answer answer;
   try {
     if (!load(model, level, deadline, answer)) return answer;

@@ -33,6 +33,15 @@ struct DerivativeRequest {
   GradientRequest gradient = {};
 };
 
+// Something longer: `tell` hears of progress and says whether to go on. The worker is late when nothing is heard of it
+// for WorkerOptions::seconds.
+struct LongRequest {
+  std::string model = {};
+  TaskRequest task = {};
+  double seconds = 60;  // what it is expected to take
+  std::function<bool(const std::string&)> tell = {};
+};
+
 struct Answer {
   enum class Outcome : std::uint8_t { done, refused, unsupported, crashed, late };
 
@@ -41,6 +50,8 @@ struct Answer {
   std::string text = {};       // why it is not done
   NamedData outputs = {};
   NamedData gradients = {};  // of Worker::gradient, whose output is in `outputs`
+
+  std::string words = {};  // of Worker::task, whose tensors are in `outputs`
 
   bool done() const { return outcome == Outcome::done; }
 };
@@ -55,6 +66,7 @@ class Worker {
   // Throws Error only when the process cannot be started.
   Answer run(const Request& request);
   Answer gradient(const DerivativeRequest& request);
+  Answer task(const LongRequest& request);
   int starts() const { return starts_; }
 
  private:
@@ -67,6 +79,7 @@ class Worker {
   bool load(const std::string& model, Optimisation level, Deadline deadline, Answer& answer);
   // One request and what comes back, empty when the process did not survive; the answer then says why.
   std::string exchange(const std::string& message, Deadline deadline, Answer& answer);
+  Deadline patience() const;
   bool send(const std::string& message, Deadline deadline, Answer& answer);
   bool receive(std::string& message, Deadline deadline, Answer& answer);
   bool moved(Subprocess::Transfer transfer, Answer& answer);

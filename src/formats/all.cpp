@@ -5,6 +5,7 @@
 #include "base/mapped_file.h"
 #include "formats/model_format.h"
 #include "formats/onnx/onnx.h"
+#include "formats/tensorflow/tensorflow.h"
 #include "formats/text/text.h"
 
 namespace finity {
@@ -17,6 +18,7 @@ Graph read_text(const std::string& path, std::vector<Note>& /*notes*/) {
 }
 
 constexpr ModelFormat kFormats[] = {
+    {.name = "tensorflow", .recognises = looks_like_tensorflow, .read = read_tensorflow},
     {.name = "text", .recognises = looks_like_text, .read = read_text},
     {.name = "onnx", .recognises = looks_like_onnx, .read = read_onnx},
 };
@@ -31,7 +33,7 @@ Graph read_model(const std::string& path, std::vector<Note>& notes) {
   for (const ModelFormat& format : kFormats) {
     if (format.recognises(file->bytes())) return format.read(path, notes);
   }
-  throw Error(path + ": is not a model in a known format (ONNX or finity text)");
+  throw Error(path + ": is not a model in a known format (ONNX, TensorFlow or finity text)");
 }
 
 }  // namespace finity

@@ -67,6 +67,7 @@ Json to_json(const Alarm& alarm) {
   json["unsafe"] = or_null(alarm.unsafe);
   json["reason"] = or_null(alarm.reason);
   json["failure"] = failure_json(alarm.failure);
+  json["observed"] = or_null(alarm.observed);
   json["searched"] = or_null(alarm.searched);
   json["path"] = Json::array();
   for (const Step& step : alarm.path) json["path"].push_back(to_json(step));
@@ -88,6 +89,8 @@ Json block_list_json(const BlockList& blocked) {
           {"proved", blocked.proved},
           {"in_any_format", blocked.excused},
           {"seen_to_fail", blocked.failing},
+          {"observed_share_of_limit", blocked.reached},
+          {"observed_runs", blocked.runs},
           {"note", blocked.note}};
 }
 

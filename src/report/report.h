@@ -79,6 +79,7 @@ struct Alarm {
   std::string fingerprint = {};            // survives renumbering of nodes
   int root = -1;                           // index of the alarm that explains this one, or -1
   SeenFailure failure = {};                // of confirmed
+  std::string observed = {};               // what runs on real data gave there: "[-3, 8] in 2 runs"; no proof
   std::string searched = {};               // how a search for such an input ended that found none
   Acceptance accepted = Acceptance::none;
   std::string accepted_why = {};
@@ -113,6 +114,11 @@ struct BlockList {
   std::vector<std::string> nodes = {};
   std::vector<std::string> failing = {};  // nodes that were seen to fail when converted, whatever the proof needs
   bool searched = false;                  // such nodes were looked for
+  // The largest magnitude seen at a node of the list in runs of the model as it is, as a share of the format's limit;
+  // negative: none was seen. Empty when nothing was run.
+  std::vector<double> reached = {};
+  double limit = 0;      // the format's largest number
+  std::size_t runs = 0;  // that `reached` comes from
   std::string note = {};
 };
 

@@ -1,5 +1,6 @@
 // What people read in a terminal: one block per cause, like a compiler.
 #include <algorithm>
+#include <cstdio>
 
 #include "report/tables.h"
 #include "report/words.h"
@@ -11,6 +12,13 @@ namespace {
 constexpr std::size_t kMaxLines = 20;    // of assumptions and notes
 constexpr std::size_t kShownSteps = 10;  // of a path
 constexpr std::size_t kShownOthers = 3;  // named ones
+
+// "31 %", "0.02 %": two digits that count.
+std::string percent(double share) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2g %%", 100 * share);
+  return text;
+}
 
 enum class Ink { red, yellow, blue, green, bold, dim };
 
@@ -78,6 +86,7 @@ class TextWriter {
     if (alarm.place.source_line > 0) line("  source " + source_text(alarm.place));
     path(alarm);
     failure(alarm.failure);
+    if (!alarm.observed.empty()) line("  observed: " + alarm.observed);
     if (!alarm.searched.empty()) line("  " + printable(alarm.searched));
     if (!fix_of(alarm).empty()) line("  fix: " + printable(fix_of(alarm)));
     for (const std::string& declaration : alarm.contract) line("    " + printable(declaration));
@@ -184,7 +193,30 @@ class TextWriter {
     if (!blocked.searched) return;
     line(blocked.failing.empty() ? "  none of the converted nodes was seen to fail: they stay for the proof only"
                                  : "  seen to fail when converted: " + quoted_list(blocked.failing) +
-                                       "; the others stay for the proof only");
+                                       (blocked.reached.empty() ? "; the others stay for the proof only" : ""));
+    reached(blocked);
+  }
+
+  // The other nodes of the list: those that met numbers beyond the limit, and those that only the proof needs, the ones
+  // that came nearest to the limit first.
+  void reached(const BlockList& blocked) {
+    std::vector<std::pair<double, std::string>> nodes;
+    std::vector<std::string> beyond;
+    for (std::size_t i = 0; i < blocked.reached.size(); ++i) {
+      const bool fails = std::ranges::find(blocked.failing, blocked.nodes[i]) != blocked.failing.end();
+      if (fails) continue;
+      if (blocked.reached[i] > 1) beyond.push_back(blocked.nodes[i]);
+      else if (blocked.reached[i] >= 0) nodes.emplace_back(blocked.reached[i], blocked.nodes[i]);
+    }
+    const std::string limit = number_text(blocked.limit, DType::float32);
+    if (!beyond.empty()) line("  numbers beyond " + limit + " seen in the model as it is: " + quoted_list(beyond));
+    if (nodes.empty()) return;
+    std::ranges::stable_sort(nodes, std::greater<>(), [](const auto& node) { return node.first; });
+    std::vector<std::string> texts;
+    for (const auto& [share, name] : nodes) texts.push_back("  '" + name + "' " + percent(share));
+    list("  for the proof only; largest number seen in " + counted(blocked.runs, "run") +
+             " of the model as it is, as a share of " + limit + " (observed, not proved):",
+         texts);
   }
 
   std::string painted(std::string_view text, Ink ink) const {

@@ -38,7 +38,7 @@ std::string refreshed(const std::string& page) {
 }
 
 TEST(Docs, ConsoleBlocksAreReal) {
-  for (const std::string name : {"README.md", "docs/check.md"}) {
+  for (const std::string name : {"README.md", "docs/check.md", "docs/float16.md"}) {
     const std::string path = FINITY_ROOT "/" + name;
     const std::string page = read_text_file(path);
     const std::string now = refreshed(page);

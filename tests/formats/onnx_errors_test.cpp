@@ -21,7 +21,7 @@ Message with_attribute(const Message& value) {
 TEST(OnnxErrors, NotAModel) {
   EXPECT_EQ(read_error(std::string()), "m.onnx: is not an ONNX model: the file is empty");
   EXPECT_EQ(read_error(std::string("hello, this is text")),
-            "m.onnx: is not an ONNX model: byte 2: a field of wire type 4, which ONNX does not use");
+            "m.onnx: is not an ONNX model: byte 2: a field of wire type 4, which protobuf no longer uses");
   EXPECT_EQ(read_error(std::string("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff")),
             "m.onnx: is not an ONNX model: byte 0: a number that does not end");
   EXPECT_EQ(read_error(Message().integer(1, 8)), "m.onnx: is not an ONNX model: it has no graph");

@@ -2,17 +2,17 @@
 
 #include "base/error.h"
 #include "formats/onnx/name_table.h"
-#include "formats/onnx/wire.h"
 #include "formats/onnx_support.h"
+#include "formats/wire.h"
 
 namespace finity::onnx_test {
 namespace {
 
-using onnx::Bytes;
-using onnx::Cursor;
 using onnx::NameTable;
-using onnx::Wire;
-using onnx::WireWriter;
+using wire::Bytes;
+using wire::Cursor;
+using wire::Wire;
+using wire::WireWriter;
 
 Bytes bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
 
@@ -64,7 +64,7 @@ TEST(OnnxCursor, NamesTheByteOfEveryFault) {
             "byte 2: field 2 needs 5 bytes, only 2 are left (truncated or damaged)");
   EXPECT_EQ(walk_error(Message().integer(1, 1).append("\x08\x80").bytes()), "byte 2: a number that does not end");
   EXPECT_EQ(walk_error("\x08" + std::string(11, '\xff')), "byte 0: a number that does not end");
-  EXPECT_EQ(walk_error("\x0b"), "byte 0: a field of wire type 3, which ONNX does not use");
+  EXPECT_EQ(walk_error("\x0b"), "byte 0: a field of wire type 3, which protobuf no longer uses");
   EXPECT_EQ(walk_error(std::string("\0\0", 2)), "byte 0: no field starts here");
   EXPECT_EQ(walk_error("\x0d\x01"), "byte 0: field 1 needs 4 bytes, only 1 are left (truncated or damaged)");
 }

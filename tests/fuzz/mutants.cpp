@@ -16,6 +16,8 @@
 #include "base/rng.h"
 #include "formats/npz/npz.h"
 #include "formats/onnx/onnx.h"
+#include "formats/tensorflow/schema.h"
+#include "formats/tensorflow/text_proto.h"
 #include "formats/text/text.h"
 #include "fuzz/mutate_bytes.h"
 #include "fuzz/targets.h"
@@ -104,6 +106,15 @@ void add_other_formats(Seeds& seeds) {
   }
 }
 
+// As text, and in the binary form.
+void add_tensorflow(Seeds& seeds) {
+  for (const auto& entry : std::filesystem::directory_iterator(FINITY_TESTDATA "/tensorflow/graphs")) {
+    const std::string text = finity::read_text_file(entry.path());
+    seeds["tensorflow"].push_back(text);
+    seeds["tensorflow"].push_back(finity::tensorflow::binary_from_text(text, finity::tensorflow::kGraphDef));
+  }
+}
+
 void add_settings(Seeds& seeds) {
   for (const auto& entry : std::filesystem::directory_iterator(FINITY_TESTDATA "/settings")) {
     seeds["settings"].push_back(finity::read_text_file(entry.path()));
@@ -153,6 +164,7 @@ int main(int argc, char** argv) {
   add_official_tests(seeds);
   add_other_formats(seeds);
   add_settings(seeds);
+  add_tensorflow(seeds);
   for (const finity::FuzzTarget& target : finity::kFuzzTargets) {
     const std::vector<std::string>& own = seeds[target.name];
     // Models are the widest door; the other readers share the rest.

@@ -9,6 +9,7 @@
 #include "check/contract.h"
 #include "formats/npz/npz.h"
 #include "formats/onnx/onnx.h"
+#include "formats/tensorflow/tensorflow.h"
 #include "formats/text/cases.h"
 #include "formats/text/text.h"
 #include "formats/toml/toml.h"
@@ -92,6 +93,16 @@ bool fuzz_text(std::span<const std::byte> bytes) {
     return true;
   } catch (const Error&) {
     return accepted;
+  }
+}
+
+bool fuzz_tensorflow(std::span<const std::byte> bytes) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  try {
+    std::vector<Note> notes;
+    return use(read_tensorflow(text, "fuzzed", notes));
+  } catch (const Error&) {
+    return false;
   }
 }
 

@@ -19,10 +19,12 @@ bool fuzz_tensor(std::span<const std::byte> bytes);
 bool fuzz_npz(std::span<const std::byte> bytes);
 bool fuzz_text(std::span<const std::byte> bytes);
 bool fuzz_settings(std::span<const std::byte> bytes);
+bool fuzz_tensorflow(std::span<const std::byte> bytes);
 // A model through the whole program, pipeline.h; not one of the readers.
 bool fuzz_model(std::span<const std::byte> bytes);
 
-inline constexpr FuzzTarget kFuzzTargets[] = {
-    {"onnx", fuzz_onnx}, {"tensor", fuzz_tensor}, {"npz", fuzz_npz}, {"text", fuzz_text}, {"settings", fuzz_settings}};
+inline constexpr FuzzTarget kFuzzTargets[] = {{"onnx", fuzz_onnx},         {"tensor", fuzz_tensor},
+                                              {"npz", fuzz_npz},           {"text", fuzz_text},
+                                              {"settings", fuzz_settings}, {"tensorflow", fuzz_tensorflow}};
 
 }  // namespace finity

@@ -11,6 +11,7 @@
 #include "ops/table/build_call.h"
 #include "ops/table/families.h"
 #include "tensor/convert.h"
+#include "tensor/float_formats.h"
 
 namespace finity {
 
@@ -100,6 +101,42 @@ void eval_random_uniform(EvalCall& call) {
 
 void eval_random_uniform_like(EvalCall& call) {
   fill(call, float_dtype(call, call.in(0).dtype()), call.in(0).dims(), uniform_drawer(call));
+}
+
+// ---- finity's own ------------------------------------------------------------
+
+constexpr double kCut = 2;  // TensorFlow draws again what is not within two deviations
+
+void eval_truncated_normal(EvalCall& call) {
+  const DType dtype = float_dtype(call, DType::float32);
+  fill(call, dtype, call.in(0).dims(), [dtype](Rng& rng) {
+    double value = rng.normal();
+    while (!(std::abs(round_to(dtype, value)) < kCut)) value = rng.normal();
+    return value;
+  });
+}
+
+void infer_truncated_normal(InferCall& call) {
+  call.set_dtype(0, float_dtype(call, DType::float32));
+  infer_same_shape(call);
+}
+
+std::int64_t one_integer(const EvalCall& call, std::size_t input) {
+  if (call.in(input).size() != 1) throw Error("input " + std::to_string(input) + " is not one number");
+  return elements<std::int64_t>(call.in(input))[0];
+}
+
+void eval_random_integers(EvalCall& call) {
+  const std::int64_t low = one_integer(call, 1), high = one_integer(call, 2);
+  if (low >= high) throw Error("low " + std::to_string(low) + " is not below high " + std::to_string(high));
+  const std::uint64_t count = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
+  const Tensor shape(call.in(1).dtype(), call.in(0).dims());
+  std::vector<std::int64_t> values(static_cast<std::size_t>(shape.size()));
+  with_rng(call, [&](Rng& rng) {
+    for (std::int64_t& value : values)
+      value = static_cast<std::int64_t>(static_cast<std::uint64_t>(low) + rng.below(count));
+  });
+  call.out(0, from_elements<std::int64_t>(shape.dtype(), shape.dims(), values));
 }
 
 // ---- Bernoulli ---------------------------------------------------------------
@@ -197,6 +234,17 @@ void range_uniform(RangeCall& call) {
   call.out(0, from_bounds(call.out_dtype(0), std::min(low, high), std::max(low, high)));
 }
 
+void range_truncated_normal(RangeCall& call) {
+  const double most = next_down(call.out_dtype(0), kCut);
+  call.out(0, from_bounds(call.out_dtype(0), -most, most));
+}
+
+void range_random_integers(RangeCall& call) {
+  const Range low = call.hull(1), high = call.hull(2);
+  if (!low.has_finite() || !high.has_finite() || !(low.lo < high.hi)) return call.top(0);
+  call.out(0, from_bounds(call.out_dtype(0), low.lo, std::max(low.lo, high.hi - 1)));
+}
+
 void range_bernoulli(RangeCall& call) {
   range_unary(call, [](const Range& p, DType) {
     if (p.is_empty()) return Range{};
@@ -257,6 +305,30 @@ const OpDef kOps[] = {
      .infer = infer_like,
      .eval = eval_random_uniform_like,
      .range = range_uniform,
+     .vjp = flat},
+    {.name = "TruncatedNormalLike",
+     .domain = "finity",
+     .summary = "normally distributed values within two deviations, in the shape of the input",
+     .signature = "(input: any) -> (output: T) where T: float",
+     .attrs = "dtype: int = 1; seed: float",
+     .tf = "TruncatedNormal",
+     .freedom = kNormalFreedom,
+     .random = true,
+     .infer = infer_truncated_normal,
+     .eval = eval_truncated_normal,
+     .range = range_truncated_normal,
+     .vjp = flat},
+    {.name = "RandomIntegersLike",
+     .domain = "finity",
+     .summary = "integers from low up to, and without, high in the shape of the input",
+     .signature = "(input: any, low: T, high: T) -> (output: T) where T: int32 | int64",
+     .attrs = "seed: float",
+     .tf = "RandomUniformInt",
+     .freedom = kRandomFreedom,
+     .random = true,
+     .infer = infer_same_shape,
+     .eval = eval_random_integers,
+     .range = range_random_integers,
      .vjp = flat},
     {.name = "Bernoulli",
      .since = 15,

@@ -1,5 +1,6 @@
 // Elementwise functions that ONNX does not have but TensorFlow, PyTorch and gradients do, in finity's own domain:
-// log(1 + x), exp(x) - 1, 1 / sqrt(x), the logarithm of the gamma function and its derivative.
+// log(1 + x), exp(x) - 1, 1 / sqrt(x), 1 - erf(x), the angle of a point, the logarithm of the gamma function and its
+// derivative.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -88,6 +89,37 @@ Range rsqrt_of(DType dtype, const Range& x, int ulps) {
   range.ninf |= x.may_be_zero();  // of minus zero
   range.nan |= x.nan || x.may_be_negative();
   return range;
+}
+
+// Falls from 2 to 0.
+Range erfc_of(DType dtype, const Range& x, int ulps) {
+  return rising(dtype, negate(dtype, x),
+                {.f = [](double v) { return std::erfc(-v); },
+                 .slack = slack_of(ulps),
+                 .floor = 0,
+                 .ceiling = 2,
+                 .anchor_x = 0,
+                 .anchor_y = 1});
+}
+
+void eval_atan2(EvalCall& call) {
+  call.out(0, map_binary(call.in(0), call.in(1), call.in(0).dtype(),
+                         [](auto y, auto x) { return std::atan2(static_cast<double>(y), static_cast<double>(x)); }));
+}
+
+// By half planes: above and below the line through both axes' ends, and right of zero half a turn at most.
+void range_atan2(RangeCall& call) {
+  const int ulps = call.ulps();
+  range_binary(call, [&](const Range& y, const Range& x, DType dtype) {
+    if (y.is_empty() || x.is_empty()) return Range{};
+    const double most = x.least() > 0 ? kPi / 2 : kPi;
+    const bool numbers = (y.has_finite() || y.pinf || y.ninf) && (x.has_finite() || x.pinf || x.ninf);
+    // Minus zero counts as below the line.
+    Range angle =
+        numbers ? granted(dtype, y.least() > 0 ? 0 : -most, y.greatest() < 0 ? 0 : most, slack_of(ulps)) : Range{};
+    angle.nan = y.nan || x.nan;
+    return angle;
+  });
 }
 
 bool may_be_pole(const Range& x) { return x.has_finite() && x.lo <= 0 && std::floor(std::min(x.hi, 0.0)) >= x.lo; }
@@ -194,6 +226,27 @@ const OpDef kOps[] = {
      .range = range_elementwise<rsqrt_of>,
      .vjp = gradients<"X: Mul(dY, Mul(-0.5, Div(Y, X)))">,
      .hazards = kRsqrt,
+     .elementwise = true},
+    {.name = "Erfc",
+     .domain = kDomain,
+     .summary = "1 - erf(x), exact also where that is small",
+     .signature = kFloatToFloat,
+     .tf = "Erfc",
+     .infer = infer_same_shape,
+     .eval = eval_float_unary<std::erfc>,
+     .range = range_elementwise<erfc_of>,
+     .vjp = gradients<"X: Mul(dY, Mul(-1.1283791670955126, Exp(Neg(Mul(X, X)))))">,
+     .elementwise = true},
+    {.name = "Atan2",
+     .domain = kDomain,
+     .summary = "angle of the point (x, y) from the first axis, in [-pi, pi]",
+     .signature = "(Y: T, X: T) -> (Z: T) where T: float",
+     .tf = "Atan2",
+     .infer = infer_broadcast,
+     .eval = eval_atan2,
+     .range = range_atan2,
+     .vjp =
+         gradients<"Y: Div(Mul(dZ, X), Add(Mul(X, X), Mul(Y, Y))); X: Neg(Div(Mul(dZ, Y), Add(Mul(X, X), Mul(Y, Y))))">,
      .elementwise = true},
     {.name = "Lgamma",
      .domain = kDomain,

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "ops/reduce/ctc.h"
 #include "ops/reduce/loss_gradient.h"
 #include "ops/reduce/reduce_range.h"
 #include "ops/reduce/softmax.h"
@@ -249,6 +250,12 @@ void range_cross_entropy_loss(RangeCall& call) {
 
 constexpr std::string_view kLossAttrs = "ignore_index: int; reduction: string = mean {none, sum, mean}";
 
+// The op computes it itself.
+void ctc_gradient(BuildCall& call) {
+  if (!call.has_output(1)) throw Unsupported("the gradient is not among its results");
+  call.give(0, call.product(call.out(1), call.add("Unsqueeze", {call.grad(0), call.ints({0, 2})})));
+}
+
 const OpDef kOps[] = {
     {.name = "NegativeLogLikelihoodLoss",
      .since = 12,
@@ -275,6 +282,17 @@ const OpDef kOps[] = {
      .vjp = cross_entropy_loss_gradient,
      .hazards = cross_entropy_loss_hazards(),
      .overflow = "FN205"},
+    {.name = "CTCLoss",
+     .domain = "finity",
+     .summary = "how unlikely labels are, whatever time each of them takes; the last class is blank",
+     .signature = "(inputs: T, labels_indices: int64, labels_values: int32 | int64, sequence_length: int32 | int64) -> "
+                  "(loss: T, gradient?: T) where T: float",
+     .tf = "CTCLoss",
+     .freedom = "adds logarithms in float64, in order of time",
+     .infer = infer_ctc_loss,
+     .eval = eval_ctc_loss,
+     .range = range_ctc_loss,
+     .vjp = ctc_gradient},
 };
 
 }  // namespace

@@ -60,7 +60,7 @@ PartialInt product(const PartialInt& a, const PartialInt& b) {
 
 PartialInt quotient(const PartialInt& a, const PartialInt& b) {
   if (b.is(1)) return a;
-  if (b.least < 1) {
+  if (b.least < 1 || b.most < 1) {
     return a.value && b.value && *b.value < -1 ? PartialInt::of(*a.value / *b.value) : PartialInt{};
   }
   // Further away from zero the smaller the divisor is.

@@ -1,11 +1,11 @@
-#include "formats/onnx/wire.h"
+#include "formats/wire.h"
 
 #include <bit>
 #include <cstring>
 
 #include "base/error.h"
 
-namespace finity::onnx {
+namespace finity::wire {
 
 static_assert(std::endian::native == std::endian::little, "numbers are copied from the file as they are");
 
@@ -127,4 +127,4 @@ void WireWriter::end_message(std::size_t start) {
   out_.replace(start - 1, 1, digits);
 }
 
-}  // namespace finity::onnx
+}  // namespace finity::wire

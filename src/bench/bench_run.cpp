@@ -1,0 +1,200 @@
+#include "bench/bench_run.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/suggest.h"
+
+namespace finity {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr double kEpsilons[] = {0.1, 0.15, 0.2, 0.25, 0.3};
+constexpr double kSwitchRates[] = {0.01, 0.05, 0.1, 0.15, 0.2};
+constexpr double kUsualEpsilon = 0.15, kUsualRate = 0.05;
+
+// The paper's study: three bugs, one parameter at a time.
+std::vector<BenchRun> sweep_runs(const BenchOptions& options) {
+  std::vector<BenchRun> runs;
+  const auto add = [&](const char* bug, double epsilon, double rate) {
+    for (int seed = 0; seed < options.seeds; ++seed) {
+      runs.push_back({.bug = bug,
+                      .strategy = std::string(name(Strategy::grist)),
+                      .seed = static_cast<std::uint64_t>(seed),
+                      .epsilon = epsilon,
+                      .switch_rate = rate,
+                      .limit = options.limit,
+                      .data = options.data});
+    }
+  };
+  for (const char* bug : {"3", "18", "35a"}) {
+    for (const double epsilon : kEpsilons) add(bug, epsilon, kUsualRate);
+    for (const double rate : kSwitchRates) {
+      if (rate != kUsualRate) add(bug, kUsualEpsilon, rate);
+    }
+  }
+  return runs;
+}
+
+std::string site_of(const GristBug& bug) { return bug.nodes.front(); }
+
+std::string question_text(const BenchRun& run) {
+  return run.strategy + "|" + std::to_string(run.seed) + "|" + std::to_string(run.epsilon) + "|" +
+         std::to_string(run.switch_rate) + "|" + std::to_string(run.limit) + "|" + run.data;
+}
+
+void fill_in(BenchRun& run, const ProgramOutcome& outcome) {
+  run.hit = outcome.hit;
+  run.confirmed = outcome.confirmed;
+  run.seconds = outcome.seconds;
+  run.iterations = outcome.iterations;
+  run.steps = outcome.steps;
+  run.node = outcome.node_name;
+  run.closest = outcome.closest_text;
+  run.engine = outcome.engine;
+}
+
+void copy_result(BenchRun& run, const BenchRun& done) {
+  BenchRun copy = done;
+  copy.bug = run.bug;
+  run = std::move(copy);
+}
+
+Json to_json(const BenchRun& run) {
+  return {{"bug", run.bug},
+          {"strategy", run.strategy},
+          {"seed", run.seed},
+          {"epsilon", run.epsilon},
+          {"switch_rate", run.switch_rate},
+          {"limit", run.limit},
+          {"data", run.data},
+          {"hit", run.hit},
+          {"confirmed", run.confirmed},
+          {"seconds", run.seconds},
+          {"iterations", run.iterations},
+          {"steps", run.steps},
+          {"node", run.node},
+          {"closest", run.closest},
+          {"engine", run.engine},
+          {"error", run.error}};
+}
+
+BenchRun run_from(const Json& json) {
+  return {.bug = json.at("bug"),
+          .strategy = json.at("strategy"),
+          .seed = json.at("seed"),
+          .epsilon = json.at("epsilon"),
+          .switch_rate = json.at("switch_rate"),
+          .limit = json.at("limit"),
+          .data = json.at("data"),
+          .hit = json.at("hit"),
+          .confirmed = json.at("confirmed"),
+          .seconds = json.at("seconds"),
+          .iterations = json.at("iterations"),
+          .steps = json.at("steps"),
+          .node = json.at("node"),
+          .closest = json.at("closest"),
+          .engine = json.at("engine"),
+          .error = json.at("error")};
+}
+
+}  // namespace
+
+bool BenchRun::asks_the_same(const BenchRun& other) const {
+  return bug == other.bug && question_text(*this) == question_text(other);
+}
+
+std::vector<const GristBug*> chosen_bugs(const std::vector<std::string>& only) {
+  std::vector<const GristBug*> chosen;
+  std::vector<std::string> names;
+  for (const GristBug& bug : grist_bugs()) names.push_back(bug.id);
+  const auto means = [](const std::string& wanted, const GristBug& bug) {
+    return bug.id == wanted || std::to_string(bug.program()) == wanted;
+  };
+  for (const std::string& wanted : only) {
+    const bool known = std::ranges::any_of(grist_bugs(), [&](const GristBug& bug) { return means(wanted, bug); });
+    if (!known) throw Error("--only: there is no bug '" + wanted + "'" + did_you_mean(wanted, names));
+  }
+  for (const GristBug& bug : grist_bugs()) {
+    const auto wants = [&](const std::string& wanted) { return means(wanted, bug); };
+    if (only.empty() || std::ranges::any_of(only, wants)) chosen.push_back(&bug);
+  }
+  return chosen;
+}
+
+std::vector<BenchRun> planned_runs(const BenchOptions& options) {
+  if (options.sweep) return sweep_runs(options);
+  std::vector<BenchRun> runs;
+  for (const GristBug* bug : chosen_bugs(options.only)) {
+    for (const Strategy strategy : options.strategies) {
+      for (int seed = 0; seed < options.seeds; ++seed) {
+        runs.push_back({.bug = bug->id,
+                        .strategy = std::string(name(strategy)),
+                        .seed = static_cast<std::uint64_t>(seed),
+                        .limit = options.limit,
+                        .data = options.data});
+      }
+    }
+  }
+  return runs;
+}
+
+const Program& Bench::program_of_bug(const GristBug& bug) {
+  if (kept_id_ == bug.id) return kept_;
+  const Recipe recipe = bug.make({});
+  kept_ = program_of(recipe, digits_, "program " + bug.id);
+  const ProgramFolder folder = folder_of(recipe, digits_);
+  kept_text_ = folder.description + folder.model + folder.tables;
+  kept_id_ = bug.id;
+  return kept_;
+}
+
+void Bench::run(BenchRun& run) {
+  const GristBug* bug = find_grist_bug(run.bug);
+  if (bug == nullptr) throw Error("there is no bug '" + run.bug + "'");
+  const Program& program = program_of_bug(*bug);
+  const std::string key = site_of(*bug) + "|" + question_text(run) + "|" + kept_text_;
+  if (const auto found = done_.find(key); found != done_.end()) {
+    copy_result(run, found->second);
+    return;
+  }
+  ProgramSearch search = {.strategy = strategy_from_name(run.strategy),
+                          .seed = run.seed,
+                          .seconds = run.limit,
+                          .epsilon = run.epsilon,
+                          .switch_rate = run.switch_rate,
+                          .site = site_of(*bug)};
+  try {
+    fill_in(run, search_(program, search));
+  } catch (const Error& error) {
+    run.error = error.what();
+  }
+  done_.emplace(key, run);
+}
+
+std::string to_json_lines(const std::vector<BenchRun>& runs) {
+  std::string text;
+  for (const BenchRun& run : runs) text += to_json(run).dump() + "\n";
+  return text;
+}
+
+std::vector<BenchRun> runs_from_json_lines(std::string_view text, const std::string& file) {
+  std::vector<BenchRun> runs;
+  for (std::size_t line = 1; !text.empty(); ++line) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view one = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (one.empty()) continue;
+    try {
+      runs.push_back(run_from(Json::parse(one)));
+    } catch (const Json::exception&) {
+      throw Error(file + ":" + std::to_string(line) + ": not a run of the bench");
+    }
+  }
+  return runs;
+}
+
+}  // namespace finity

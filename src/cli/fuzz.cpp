@@ -1,0 +1,124 @@
+// finity fuzz: looks for faults of libraries that run models.
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <thread>
+
+#include "base/error.h"
+#include "cli/commands.h"
+#include "fuzz/campaign.h"
+#include "fuzz/folder.h"
+#include "report/words.h"
+
+namespace finity {
+
+namespace {
+
+volatile std::sig_atomic_t interrupted = 0;
+
+struct Options {
+  std::string backends = "torch,ort";
+  std::string time;
+  std::string ops;
+  fuzz::CampaignOptions campaign;
+};
+
+// "90", "90s", "10m", "2h".
+double seconds_of(const std::string& text) {
+  std::size_t used = 0;
+  double value = -1;
+  try {
+    value = std::stod(text, &used);
+  } catch (const std::exception&) {
+  }
+  const std::string unit = text.substr(std::min(used, text.size()));
+  const double factor = unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : -1;
+  if (!(value > 0) || factor < 0) throw Error("--time " + text + ": expected a number with s, m or h, such as 10m");
+  return value * factor;
+}
+
+std::vector<std::string> op_names(const std::string& text) {
+  std::vector<std::string> names;
+  for (std::size_t at = 0; at <= text.size() && !text.empty();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    names.push_back(text.substr(at, end - at));
+    at = end + 1;
+    if (fuzz::sample_ops({.ops = {names.back()}}).empty())
+      throw Error("--ops: there is no op '" + names.back() + "' that samples can be made of");
+  }
+  return names;
+}
+
+std::string progress_line(const fuzz::Progress& p) {
+  const double share = p.counts.elements == 0
+                           ? 0
+                           : 100.0 * static_cast<double>(p.counts.undecided) / static_cast<double>(p.counts.elements);
+  char text[200];
+  std::snprintf(text, sizeof text,
+                "%lld models, %.0f/s, %lld findings, %zu ops, %lld layer checks, %.1f%% of elements undecided",
+                static_cast<long long>(p.models), static_cast<double>(p.this_run) / std::max(p.seconds, 1e-3),
+                static_cast<long long>(p.findings), p.ops, static_cast<long long>(p.counts.steps), share);
+  return text;
+}
+
+void print_finding(const fuzz::Finding& finding, const std::string& folder) {
+  std::printf("%s%s: %s\n", finding.complaint.proven ? "" : "(small) ", finding.backend.text().c_str(),
+              fuzz::title(finding).c_str());
+  std::printf("  %s\n", printable(finding.complaint.text).c_str());
+  if (!finding.versions.empty()) std::printf("  versions: %s\n", fuzz::strip_text(finding.versions).c_str());
+  std::printf("  %s; see %s\n",
+              finding.known.empty() ? "not among the known faults" : ("known: " + finding.known).c_str(),
+              folder.c_str());
+  std::fflush(stdout);
+}
+
+int run_fuzz(Options& options) {
+  options.campaign.backends = fuzz::parse_specs(options.backends);
+  if (!options.time.empty()) options.campaign.seconds = seconds_of(options.time);
+  options.campaign.generate.ops = op_names(options.ops);
+  options.campaign.version = FINITY_VERSION;
+  if (options.campaign.models == 0 && options.campaign.seconds == 0)
+    throw Error("say how long: --models N or --time T");
+  std::signal(SIGINT, [](int) { interrupted = 1; });
+  const bool terminal = ::isatty(STDERR_FILENO) != 0;
+  double shown = 0;
+  fuzz::CampaignHooks hooks;
+  hooks.progress = [&](const fuzz::Progress& p) {
+    if (p.seconds - shown < (terminal ? 0.5 : 10)) return;
+    shown = p.seconds;
+    std::fprintf(stderr, terminal ? "\r\033[K%s" : "%s\n", progress_line(p).c_str());
+  };
+  hooks.found = [&](const fuzz::Finding& finding, const std::string& folder) {
+    if (terminal) std::fputs("\r\033[K", stderr);
+    print_finding(finding, options.campaign.workdir + "/" + folder);
+  };
+  hooks.note = [](const std::string& text) { std::fprintf(stderr, "finity: note: %s\n", text.c_str()); };
+  hooks.stop = [] { return interrupted != 0; };
+  const fuzz::Progress end = fuzz::run_campaign(options.campaign, hooks);
+  if (terminal) std::fputs("\r\033[K", stderr);
+  std::printf("%s\n", progress_line(end).c_str());
+  return end.findings > 0 ? 1 : 0;
+}
+
+}  // namespace
+
+void add_fuzz(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand("fuzz", "Look for faults of libraries that run models");
+  auto options = std::make_shared<Options>();
+  fuzz::CampaignOptions& campaign = options->campaign;
+  command->add_option("--backends", options->backends, "Libraries to test: torch, ort@1.30.0, ... (default torch,ort)");
+  command->add_option("--models", campaign.models, "Stop after so many models in all")->check(CLI::PositiveNumber);
+  command->add_option("--time", options->time, "Stop after so long: 90s, 10m, 2h");
+  command->add_option("--seed", campaign.seed, "The same seed makes the same models (default 1)");
+  command->add_option("--workdir", campaign.workdir, "Folder for the database and the findings")->required();
+  command->add_option("--ops", options->ops, "Only models with one of these: Conv,MaxPool");
+  command->add_option("-j,--jobs", campaign.jobs, "Models at a time (default 1)")->check(CLI::Range(1, 256));
+  command->add_flag("--resume", campaign.resume, "Go on with the campaign in the work folder");
+  command->add_flag("--accuracy", campaign.accuracy, "Small errors are findings, too");
+  command->add_flag("!--no-strips", campaign.strips, "Do not run findings in the other installed versions");
+  command->callback([options, &exit_code] { exit_code = run_fuzz(*options); });
+}
+
+}  // namespace finity

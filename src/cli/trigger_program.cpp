@@ -1,0 +1,181 @@
+#include "cli/trigger_program.h"
+
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/error.h"
+#include "cli/check_run.h"
+#include "cli/pool.h"
+#include "cli/program_witness.h"
+#include "exec/torch_worker.h"
+#include "ops/table/hazard.h"
+#include "program/read_program.h"
+#include "report/words.h"
+
+namespace finity {
+
+namespace {
+
+constexpr double kSearchSeconds = 30;
+constexpr double kSilence = 120;  // seconds without a word from the worker, which also reads data and confirms
+
+void refuse_model_options(const CheckSettings& settings) {
+  const auto refuse = [](bool given, const char* option) {
+    if (given) throw Error(std::string(option) + " speaks of models; a program's description says it");
+  };
+  refuse(!settings.ranges.empty(), "--range");
+  refuse(!settings.shapes.empty(), "--shape");
+  refuse(settings.contract.has_value(), "--contract");
+  refuse(settings.weights.has_value(), "--weights");
+  refuse(settings.train || settings.loss.has_value(), "--train");
+  refuse(settings.as.has_value(), "--as");
+  if (settings.sites.size() > 1) throw Error("--site: a program is searched at one site, or at all");
+}
+
+ProgramSearch search_of(const CheckSettings& settings, const ProgramSettings& own) {
+  ProgramSearch search;
+  search.strategy = strategy_from_name(own.strategy);
+  search.seed = settings.seed.value_or(0);
+  search.seconds = settings.time_limit.value_or(kSearchSeconds);
+  search.epsilon = own.epsilon;
+  search.switch_rate = own.switch_rate;
+  if (!settings.sites.empty()) search.site = settings.sites.front();
+  const bool shows = ::isatty(STDERR_FILENO) == 1;
+  search.progress = [shows](double seconds, std::uint64_t iterations, double closest) {
+    if (shows) {
+      std::fprintf(stderr, "\r%.0f s, %s passes, closest %.4g  ", seconds, with_commas(iterations).c_str(), closest);
+      std::fflush(stderr);
+    }
+    return !interrupt_wanted();
+  };
+  return search;
+}
+
+std::string title_of(const ProgramOutcome& outcome) {
+  const Rule* rule = outcome.rule.empty() ? nullptr : find_rule(outcome.rule);
+  std::string text = rule != nullptr ? rule_title(*rule) : std::string("not finite");
+  if (!outcome.node.empty()) text += " at " + printable(outcome.node);
+  return text;
+}
+
+std::string effort_of(const ProgramOutcome& outcome, const ProgramSearch& search) {
+  char seconds[32];
+  std::snprintf(seconds, sizeof seconds, "%.1f", outcome.seconds);
+  return "strategy " + std::string(name(search.strategy)) + ", " + seconds + " s, " + with_commas(outcome.iterations) +
+         (outcome.iterations == 1 ? " pass on " : " passes on ") + outcome.engine;
+}
+
+void print_hit(const std::string& path, const ProgramOutcome& outcome, const ProgramSearch& search) {
+  std::printf("%s: %s %s\n", printable(path).c_str(), outcome.confirmed ? "confirmed" : "seen once",
+              title_of(outcome).c_str());
+  const std::string when =
+      outcome.steps == 0 ? "with the weights of the start" : "after " + counted(outcome.steps, "training step");
+  std::printf("  %s %s%s\n", printable(outcome.what).c_str(), when.c_str(),
+              outcome.in_gradient ? ", in the backward pass: the weights are lost with the next step" : "");
+  std::printf("  found by %s\n", effort_of(outcome, search).c_str());
+  std::printf(outcome.confirmed ? "  repeated from the start: it fails again at the same step\n"
+                                : "  repeated from the start it did not fail: not confirmed\n");
+  const Rule* rule = outcome.rule.empty() ? nullptr : find_rule(outcome.rule);
+  if (rule != nullptr) std::printf("  fix: %s\n", std::string(rule->fix).c_str());
+}
+
+void print_miss(const std::string& path, const ProgramOutcome& outcome, const ProgramSearch& search) {
+  if (outcome.suspects == 0) {
+    std::printf("%s: all %s of the training step proved, for weights of any size\n", printable(path).c_str(),
+                counted(outcome.proved, "site").c_str());
+    return;
+  }
+  std::printf("%s: possible at %s: no training run found that fails\n", printable(path).c_str(),
+              counted(outcome.suspects, "site").c_str());
+  std::printf("  searched by %s%s\n", effort_of(outcome, search).c_str(),
+              outcome.stopped == "time" ? ", until the time was up" : "");
+  if (!outcome.closest_text.empty()) {
+    std::printf("  closest: %s at %s\n", outcome.closest_text.c_str(), printable(outcome.site).c_str());
+  }
+}
+
+void print_json(const std::string& path, const ProgramOutcome& outcome, const ProgramSearch& search,
+                const std::string& folder) {
+  nlohmann::ordered_json json = {{"program", path},
+                                 {"verdict", outcome.hit             ? (outcome.confirmed ? "confirmed" : "seen")
+                                             : outcome.suspects == 0 ? "proved"
+                                                                     : "possible"},
+                                 {"rule", outcome.rule},
+                                 {"node", outcome.node_name},
+                                 {"in_gradient", outcome.in_gradient},
+                                 {"seen", outcome.what},
+                                 {"steps", outcome.steps},
+                                 {"strategy", std::string(name(search.strategy))},
+                                 {"seed", search.seed},
+                                 {"seconds", outcome.seconds},
+                                 {"passes", outcome.iterations},
+                                 {"engine", outcome.engine},
+                                 {"closest", outcome.closest_text},
+                                 {"stopped", outcome.stopped},
+                                 {"witness", folder}};
+  std::printf("%s\n", json.dump(2).c_str());
+}
+
+// The search in a thread of its own, so that Ctrl-C is noticed.
+ProgramOutcome searched(const Program& program, const ProgramSearch& search, Worker* torch, const std::string& path,
+                        bool& interrupted) {
+  constexpr double kGraceSeconds = 10;
+  const auto outcome = std::make_shared<ProgramOutcome>();
+  const auto failure = std::make_shared<std::exception_ptr>();
+  const PoolOutcome pool = run_jobs(
+      1, 1,
+      [=, &program](std::size_t) {
+        try {
+          *outcome = search_program(program, search, torch);
+        } catch (...) {
+          *failure = std::current_exception();
+        }
+      },
+      [&](std::size_t) { return printable(path); }, kGraceSeconds);
+  interrupted = pool.interrupted;
+  if (interrupted && !pool.finished[0]) finish_interrupted();
+  if (*failure) std::rethrow_exception(*failure);
+  return std::move(*outcome);
+}
+
+}  // namespace
+
+int trigger_program(const std::string& path, const CheckSettings& settings, const ProgramSettings& own, bool json) {
+  refuse_model_options(settings);
+  const ProgramSearch search = search_of(settings, own);
+  Program program = read_program(path);
+  program.flush_subnormals |= settings.flush_subnormals;
+  const std::string engine = settings.engine.value_or("auto");
+  std::optional<WorkerOptions> options = engine == "reference" ? std::nullopt : torch_worker();
+  if (engine == "torch" && !options) throw Error("--engine torch: " + std::string(kNoTorchWorker));
+  if (engine == "auto" && !options) std::fprintf(stderr, "finity: note: %s\n", std::string(kNoTorchWorker).c_str());
+  if (options) options->seconds = kSilence;
+  std::optional<Worker> torch;
+  if (options) torch.emplace(*options);
+  bool interrupted = false;
+  const ProgramOutcome outcome = searched(program, search, torch ? &*torch : nullptr, path, interrupted);
+  if (::isatty(STDERR_FILENO) == 1) std::fprintf(stderr, "\r\033[K");
+  if (!outcome.refused.empty()) {
+    if (engine == "torch") throw Error("--engine torch: " + outcome.refused);
+    std::fprintf(stderr, "finity: note: LibTorch cannot run this (%s): the reference was used, which is slower\n",
+                 printable(outcome.refused).c_str());
+  }
+  std::string folder;
+  if (outcome.hit && settings.witness) folder = write_program_witness(program, outcome, search, *settings.witness);
+  if (json) print_json(path, outcome, search, folder);
+  else if (outcome.hit) print_hit(path, outcome, search);
+  else print_miss(path, outcome, search);
+  if (!json && !folder.empty()) std::printf("  witness: %s\n", printable(folder).c_str());
+  std::fflush(stdout);
+  const bool broken = outcome.stopped.starts_with("crashed") || outcome.stopped.starts_with("late");
+  if (broken) throw Error(path + ": the engine " + outcome.stopped);
+  if (interrupted) finish_interrupted();
+  if (outcome.hit) return 1;
+  return outcome.suspects > 0 && fail_on_of(settings) != Verdict::confirmed ? 1 : 0;
+}
+
+}  // namespace finity

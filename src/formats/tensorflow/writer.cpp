@@ -1,0 +1,183 @@
+#include "formats/tensorflow/writer.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "ops/table/op.h"
+#include "tensor/convert.h"
+
+namespace finity::tensorflow {
+
+namespace {
+
+const OpDef& op_named(std::string_view name) {
+  const std::size_t colon = name.find(':');
+  const std::string_view domain = colon == std::string_view::npos ? std::string_view() : name.substr(0, colon);
+  const std::string_view plain = colon == std::string_view::npos ? name : name.substr(colon + 1);
+  const OpDef* op = find_op(domain, plain);
+  if (op == nullptr) throw Error("no op is called '" + std::string(name) + "'");
+  return *op;
+}
+
+GraphBuilder empty_graph(const std::string& file) {
+  GraphBuilder builder;
+  builder.info().file = file;
+  builder.info().ir_version = 10;
+  builder.info().producer_name = "tensorflow";
+  builder.info().opsets = {{"", Writer::kOpset}, {"finity", 1}};
+  builder.add_body("main");
+  return builder;
+}
+
+}  // namespace
+
+Writer::Writer(const std::string& file) : builder_(empty_graph(file)), types_(builder_.peek(), Types{}) {}
+
+void Writer::set_node(std::string name, std::uint64_t offset) {
+  name_ = std::move(name);
+  offset_ = offset;
+}
+
+std::string Writer::fresh(std::string name) {
+  const int number = ++names_[name];
+  if (number == 1) return name;
+  std::string numbered = name + "_" + std::to_string(number);
+  return fresh(std::move(numbered));
+}
+
+std::vector<ValueId> Writer::add(std::string_view op, std::vector<ValueId> inputs, Attrs attrs, std::size_t outputs) {
+  const OpDef& def = op_named(op);
+  Node node;
+  node.op = &def;
+  node.op_type = def.name;
+  node.domain = def.domain;
+  node.version = def.domain.empty() ? kOpset : 1;
+  node.inputs = std::move(inputs);
+  while (!node.inputs.empty() && !node.inputs.back().valid()) node.inputs.pop_back();
+  node.attrs = std::move(attrs);
+  node.outputs.resize(outputs);
+  return place(std::move(node));
+}
+
+std::vector<ValueId> Writer::place(Node node) {
+  node.body = current_body();
+  node.name = fresh(name_ + "/" + std::string(node.op_type));
+  node.where.offset = offset_;
+  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+    node.outputs[i] = builder_.add_value(node.body, i == 0 ? node.name : node.name + ":" + std::to_string(i));
+  }
+  const NodeId id = builder_.add_node(std::move(node));
+  try {
+    types_.add_node(graph().node(id));
+  } catch (...) {
+    // Nobody will use its results; the body must not hold a node that contradicts the table.
+    std::vector<NodeId>& nodes = builder_.body(current_body()).nodes;
+    if (!nodes.empty() && nodes.back() == id) nodes.pop_back();
+    throw;
+  }
+  return graph().node(id).outputs;
+}
+
+std::vector<ValueId> Writer::add_unknown(std::string_view op, std::vector<ValueId> inputs,
+                                         const std::vector<Type>& outputs) {
+  Node node;
+  node.op_type = builder_.intern(op);
+  node.domain = "tf";
+  node.version = 1;
+  node.inputs = std::move(inputs);
+  node.body = current_body();
+  node.name = name_;
+  node.where.offset = offset_;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    std::string name = fresh(i == 0 ? node.name : node.name + ":" + std::to_string(i));
+    node.outputs.push_back(builder_.add_value(node.body, std::move(name), outputs[i]));
+  }
+  const NodeId id = builder_.add_node(std::move(node));
+  types_.add_node(graph().node(id));
+  return graph().node(id).outputs;
+}
+
+ValueId Writer::constant(ConstantPtr constant, const std::string& name) {
+  const ValueId id = builder_.add_constant(Graph::kMain, fresh(name), std::move(constant));
+  types_.add_constant(id);
+  return id;
+}
+
+ValueId Writer::ints(const std::vector<std::int64_t>& numbers) {
+  ValueId& id = ints_[numbers];
+  if (!id.valid()) id = constant(make_constant(Tensor::vector_of(numbers)), "finity/ints");
+  return id;
+}
+
+ValueId Writer::scalar(double number, DType dtype) {
+  ValueId& id = scalars_[{dtype, std::to_string(number) + std::string(reinterpret_cast<const char*>(&number), 8)}];
+  if (!id.valid()) {
+    const double one[] = {number};
+    id = constant(make_constant(from_elements<double>(dtype, {}, one)), "finity/scalar");
+  }
+  return id;
+}
+
+ValueId Writer::input(const std::string& name, Type type) {
+  const ValueId id = builder_.add_input(Graph::kMain, fresh(name), type);
+  for (Dim& dim : type.shape) {
+    if (!dim.known()) dim.least = std::max<std::int64_t>(dim.least, 1);
+  }
+  types_.set(id, std::move(type));
+  return id;
+}
+
+BodyId Writer::begin_body(const std::string& name) {
+  open_.push_back(builder_.add_body(fresh(name)));
+  return open_.back();
+}
+
+ValueId Writer::body_input(const std::string& name, Type type) {
+  const ValueId id = builder_.add_input(current_body(), fresh(name), type);
+  types_.set(id, std::move(type));
+  return id;
+}
+
+void Writer::end_body(std::vector<ValueId> outputs) {
+  builder_.body(current_body()).outputs = std::move(outputs);
+  open_.pop_back();
+}
+
+bool Writer::visible(ValueId id) const {
+  const BodyId body = graph().value(id).body;
+  return body == Graph::kMain || std::ranges::find(open_, body) != open_.end();
+}
+
+const Tensor* Writer::known(ValueId id) const {
+  const std::optional<Tensor>& known = types_.types().known[id.at()];
+  return known ? &*known : nullptr;
+}
+
+void Writer::declare(ValueId id, const Type& declared) {
+  const Type& computed = type(id);
+  if (!declared.ranked || computed.ranked || !computed.is_tensor()) return;
+  Type rank_only = computed;
+  rank_only.ranked = true;
+  rank_only.shape.assign(declared.shape.size(), Dim{});
+  builder_.value(id).type = rank_only;
+  types_.set(id, std::move(rank_only));
+}
+
+void Writer::name_result(ValueId id, const std::string& name, std::size_t first_node) {
+  const NodeId producer = graph().value(id).producer;
+  if (!producer.valid() || producer.at() < first_node) return;
+  if (graph().node(producer).outputs.front() != id) return;
+  const std::string plain = fresh(name);
+  builder_.node(producer).name = plain;
+  const std::vector<ValueId> outputs = graph().node(producer).outputs;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    builder_.value(outputs[i]).name = i == 0 ? plain : plain + ":" + std::to_string(i);
+  }
+}
+
+Graph Writer::finish(const std::vector<ValueId>& outputs) && {
+  builder_.body(Graph::kMain).outputs = outputs;
+  return std::move(builder_).build();
+}
+
+}  // namespace finity::tensorflow

@@ -1,0 +1,73 @@
+// Writes nodes of the op table while a TensorFlow graph is imported: types are known as soon as a node is added, names
+// come from the user's node. Constants all go into the main body, equal small ones once.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "graph/builder.h"
+#include "types/infer.h"
+
+namespace finity::tensorflow {
+
+class Writer {
+ public:
+  static constexpr int kOpset = 21;
+
+  explicit Writer(const std::string& file);
+
+  // Names of nodes that follow: `name` and what `calls` they were inlined from.
+  void set_node(std::string name, std::uint64_t offset);
+  const std::string& node_name() const { return name_; }
+
+  std::vector<ValueId> add(std::string_view op, std::vector<ValueId> inputs, Attrs attrs, std::size_t outputs);
+  ValueId add(std::string_view op, std::vector<ValueId> inputs, Attrs attrs = {}) {
+    return add(op, std::move(inputs), std::move(attrs), 1).front();
+  }
+  // A node whose op is not in the table, with what is declared of its results.
+  std::vector<ValueId> add_unknown(std::string_view op, std::vector<ValueId> inputs, const std::vector<Type>& outputs);
+  ValueId constant(ConstantPtr constant, const std::string& name);
+  ValueId ints(const std::vector<std::int64_t>& numbers);
+  ValueId scalar(double number, DType dtype);
+  ValueId input(const std::string& name, Type type);
+
+  // What is added between begin_body() and end_body() goes into a new body.
+  BodyId begin_body(const std::string& name);
+  ValueId body_input(const std::string& name, Type type);
+  void end_body(std::vector<ValueId> outputs);
+  // Gives up bodies that were begun since `depth` were open.
+  void return_to(std::size_t depth) { open_.resize(depth); }
+  std::size_t depth() const { return open_.size(); }
+  BodyId current_body() const { return open_.empty() ? Graph::kMain : open_.back(); }
+  // Whether a value can be used in the current body.
+  bool visible(ValueId id) const;
+
+  const Type& type(ValueId id) const { return types_.types()[id]; }
+  const Tensor* known(ValueId id) const;
+  // What the file declares of a computed value, where nothing better is known.
+  void declare(ValueId id, const Type& type);
+  // The node that computes it gets the plain name, if it has none that a user gave.
+  void name_result(ValueId id, const std::string& name, std::size_t first_node);
+
+  GraphBuilder& builder() { return builder_; }
+  const Graph& graph() const { return builder_.peek(); }
+  Graph finish(const std::vector<ValueId>& outputs) &&;
+
+ private:
+  std::string fresh(std::string name);
+  std::vector<ValueId> place(Node node);
+
+  GraphBuilder builder_;
+  GrowingTypes types_;
+  std::string name_;
+  std::uint64_t offset_ = 0;
+  std::unordered_map<std::string, int> names_;
+  std::map<std::vector<std::int64_t>, ValueId> ints_;
+  std::map<std::pair<DType, std::string>, ValueId> scalars_;
+  std::vector<BodyId> open_;
+};
+
+}  // namespace finity::tensorflow

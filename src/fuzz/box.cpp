@@ -1,0 +1,217 @@
+#include "fuzz/box.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "check/analyze.h"
+#include "fuzz/sums.h"
+#include "graph/builder.h"
+#include "ops/table/op.h"
+#include "tensor/convert.h"
+
+namespace finity::fuzz {
+
+namespace {
+
+constexpr std::size_t kMaxCells = std::size_t{1} << 16;
+
+bool is_number(DType dtype) { return dtype != DType::string && !is_complex(dtype) && dtype != DType::undefined; }
+
+// The op with what belongs to its meaning and nothing that was measured. Lives as long as the program.
+const OpDef* as_specified(const OpDef& op) {
+  static std::mutex guard;
+  static std::map<const OpDef*, std::unique_ptr<OpDef>> copies;
+  const std::lock_guard lock(guard);
+  std::unique_ptr<OpDef>& copy = copies[&op];
+  if (!copy) {
+    copy = std::make_unique<OpDef>(op);
+    copy->grants = {.specified = op.grants.specified, .narrow_kernels = op.grants.narrow_kernels};
+  }
+  return copy.get();
+}
+
+AbsTensor expanded(const Box& box) {
+  AbsTensor result = uniform(box.dtype, box.dims, Range{});
+  for (const std::int64_t size : box.dims) {
+    Cuts cuts;
+    for (std::int64_t at = 1; at < size; ++at) cuts.push_back(at);
+    result.cuts.push_back(std::move(cuts));
+  }
+  if (box.cells.empty()) return result;
+  result.cells = box.cells;
+  if (result.cells.size() == 1) result.cuts.clear();
+  return result;
+}
+
+Box from_abstract(const AbsTensor& range, const Type& type) {
+  Box box{.dtype = type.dtype, .dims = type.dims().value_or(Dims{})};
+  if (!type.dims() || !is_number(type.dtype)) return box;
+  const auto count = static_cast<std::size_t>(element_count(box.dims));
+  if (count > kMaxCells) return box;
+  if (range.exact && range.exact->dims() == box.dims && range.exact->dtype() == box.dtype)
+    return point_box(*range.exact);
+  if (!range.cut()) {
+    box.cells.assign(count, range.cells.front());
+    return box;
+  }
+  if (range.sizes != box.dims) return box;
+  std::vector<std::size_t> place(box.dims.size());
+  Dims index(box.dims.size(), 0);
+  for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t axis = 0; axis < place.size(); ++axis) {
+      const Cuts& cuts = range.cuts[axis];
+      place[axis] = static_cast<std::size_t>(std::ranges::upper_bound(cuts, index[axis]) - cuts.begin());
+    }
+    box.cells.push_back(range.cells[cell_at(range, place)]);
+    for (std::size_t axis = place.size(); axis-- > 0 && ++index[axis] == box.dims[axis];) index[axis] = 0;
+  }
+  return box;
+}
+
+// A graph that is nothing but the node, with operands that are points as constants.
+struct Alone {
+  Graph graph = {};
+  Premises premises = {};
+
+  Alone(const Node& node, const std::vector<Box>& operands, const Graph& whole) {
+    GraphBuilder builder;
+    const BodyId body = builder.add_body("node");
+    builder.info().ir_version = 10;
+    builder.info().opsets = whole.info().opsets;
+    Node copy = node;
+    copy.op = as_specified(*node.op);
+    copy.op_type = builder.intern(node.op_type);
+    copy.domain = builder.intern(node.domain);
+    copy.body = body;
+    copy.where = {};
+    std::vector<std::pair<ValueId, const Box*>> boxed;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      if (!node.inputs[i].valid()) continue;
+      const std::string name = "in" + std::to_string(i);
+      const Box& box = operands[i];
+      if (box.is_point()) {
+        copy.inputs[i] = builder.add_constant(body, name, make_constant(tensor_of(box)));
+      } else {
+        copy.inputs[i] = builder.add_input(body, name, Type::tensor_of(box.dtype, box.dims));
+        boxed.emplace_back(copy.inputs[i], &box);
+      }
+    }
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      if (!node.outputs[i].valid()) continue;
+      copy.outputs[i] = builder.add_value(body, "out" + std::to_string(i));
+      builder.add_output(body, copy.outputs[i]);
+    }
+    builder.add_node(std::move(copy));
+    graph = std::move(builder).build();
+    premises.of.resize(graph.values().size());
+    for (const auto& [id, box] : boxed) premises.of[id.at()] = std::make_shared<AbsTensor>(expanded(*box));
+  }
+};
+
+std::vector<Box> by_rule(const Graph& graph, const Node& node, const std::vector<Box>& operands) {
+  const Alone alone(node, operands, graph);
+  const Types types = infer_types(alone.graph);
+  CheckOptions options;
+  options.ranges.max_cells = kMaxCells;
+  options.ranges.lengths = Lengths::never;
+  options.find_causes = false;
+  const Analysis analysis = analyze(alone.graph, types, alone.premises, options);
+  const bool hazard = std::ranges::any_of(analysis.findings, [](const Finding& f) {
+    return f.verdict != Verdict::proved && f.operand >= 0;  // its operand was then taken to be valid
+  });
+  std::vector<Box> boxes;
+  for (const ValueId id : alone.graph.nodes().front().outputs) {
+    if (!id.valid()) boxes.emplace_back();
+    else if (hazard || !types[id].is_tensor())
+      boxes.push_back({.dtype = types[id].dtype, .dims = types[id].dims().value_or(Dims{1})});
+    else boxes.push_back(from_abstract(analysis.ranges[id.at()], types[id]));
+  }
+  return boxes;
+}
+
+// The better of two enclosures; one that says nothing gives way.
+Box meet_boxes(const Box& a, const Box& b) {
+  if (!a.decided()) return b;
+  if (!b.decided() || a.dims != b.dims) return a;
+  Box result = a;
+  for (std::size_t i = 0; i < a.cells.size(); ++i) {
+    const Range both = meet(a.cells[i], b.cells[i]);
+    if (!both.is_empty()) result.cells[i] = both;
+  }
+  return result;
+}
+
+}  // namespace
+
+bool Box::is_point() const {
+  // A NaN or an infinity alone is a point, too.
+  return decided() && std::ranges::all_of(cells, [](const Range& r) {
+           const int flags = (r.nan ? 1 : 0) + (r.pinf ? 1 : 0) + (r.ninf ? 1 : 0);
+           return r.has_finite() ? flags == 0 && r.lo == r.hi : flags == 1;
+         });
+}
+
+Box point_box(const Tensor& tensor) {
+  Box box{.dtype = tensor.dtype(), .dims = tensor.dims()};
+  if (!is_number(tensor.dtype())) return box;
+  for (const double x : elements<double>(tensor)) {
+    Range cell = point(x);
+    cell.integer = !is_float(tensor.dtype());
+    box.cells.push_back(cell);
+  }
+  // Integers beyond 2^53 are no doubles: nothing is claimed of them.
+  const bool wide = tensor.dtype() == DType::int64 || tensor.dtype() == DType::uint64;
+  if (wide && std::ranges::any_of(box.cells, [](const Range& r) { return r.magnitude() > 0x1p53; })) box.cells.clear();
+  return box;
+}
+
+namespace {
+
+Box widened_box(const Tensor& tensor, double roundings) {
+  Box box = point_box(tensor);
+  if (!is_float(tensor.dtype())) return box;
+  const double part = roundings * unit_roundoff(tensor.dtype());
+  for (Range& cell : box.cells) {
+    if (!cell.has_finite()) continue;
+    const double radius = std::abs(cell.lo) * part;
+    const Range wide = from_bounds(tensor.dtype(), cell.lo - radius, cell.hi + radius);
+    if (wide.is_finite()) cell = wide;
+  }
+  return box;
+}
+
+}  // namespace
+
+Box around(const Tensor& tensor) { return widened_box(tensor, 64); }
+
+Box operand_box(const Tensor& tensor) {
+  const bool narrow = is_float(tensor.dtype()) && unit_roundoff(tensor.dtype()) > unit_roundoff(DType::float32);
+  return narrow ? widened_box(tensor, 2) : point_box(tensor);
+}
+
+Tensor tensor_of(const Box& box) {
+  std::vector<double> values;
+  for (const Range& cell : box.cells)
+    values.push_back(cell.has_finite() ? cell.lo : cell.pinf ? kInf : cell.ninf ? -kInf : std::nan(""));
+  return from_elements<double>(box.dtype, box.dims, values);
+}
+
+std::vector<Box> enclose(const Graph& graph, const Types& types, const Node& node, const std::vector<Box>& operands) {
+  std::vector<Box> nothing;
+  bool known = node.op != nullptr && !node.op->random && node.op->eval != nullptr;
+  for (const ValueId id : node.outputs) {
+    nothing.emplace_back();
+    if (id.valid()) nothing.back() = {.dtype = types[id].dtype, .dims = types[id].dims().value_or(Dims{1})};
+    known &= !id.valid() || (types[id].is_tensor() && types[id].dims().has_value());
+  }
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) known &= !node.inputs[i].valid() || operands[i].decided();
+  if (!known) return nothing;
+  std::vector<Box> boxes = by_rule(graph, node, operands);
+  if (const std::optional<Box> sum = enclose_sum(graph, node, operands)) boxes[0] = meet_boxes(*sum, boxes[0]);
+  return boxes;
+}
+
+}  // namespace finity::fuzz

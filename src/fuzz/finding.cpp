@@ -1,0 +1,142 @@
+#include "fuzz/finding.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "fuzz/backward.h"
+#include "fuzz/known.h"
+#include "fuzz/reduce.h"
+
+namespace finity::fuzz {
+
+namespace {
+
+bool same_fault(const Complaint& a, const Complaint& b) {
+  const bool as_written_a = a.level == Optimisation::none, as_written_b = b.level == Optimisation::none;
+  if (a.symptom != b.symptom || a.derivative != b.derivative || as_written_a != as_written_b || a.proven != b.proven)
+    return false;
+  const bool by_step = as_written_a && (a.symptom == Symptom::wrong_value || a.symptom == Symptom::wrong_form ||
+                                        a.symptom == Symptom::nan_here);
+  return !by_step || a.derivative || a.op == b.op;
+}
+
+const Complaint* find_same(const std::vector<Complaint>& complaints, const Complaint& wanted) {
+  const auto found = std::ranges::find_if(complaints, [&](const Complaint& c) { return same_fault(c, wanted); });
+  return found == complaints.end() ? nullptr : &*found;
+}
+
+std::string dtype_names(const Sample& sample) {
+  std::set<std::string> names;
+  for (const auto& [name, tensor] : sample.inputs) names.insert(std::string(finity::name(tensor.dtype())));
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ",") + name;
+  return text;
+}
+
+int weight(const Complaint& c) {
+  if (c.symptom == Symptom::crash || c.symptom == Symptom::hang) return 4;
+  if (c.symptom == Symptom::wrong_form) return 3;
+  return c.proven ? 2 : 1;
+}
+
+}  // namespace
+
+std::vector<Complaint> judge_any(Backend& backend, const Sample& sample, bool legal, Counts& counts) {
+  if (legal) return judge(backend, sample, counts);
+  std::vector<Complaint> complaints;
+  const Answer answer = backend.run(sample, Optimisation::none, true);
+  ++counts.runs;
+  const bool crashed = answer.outcome == Answer::Outcome::crashed;
+  if (crashed || answer.outcome == Answer::Outcome::late)
+    complaints.push_back({.symptom = crashed ? Symptom::crash : Symptom::hang,
+                          .op = op_chain(sample),
+                          .text = answer.text + " (" + std::string(name(answer.stage)) + ")"});
+  return complaints;
+}
+
+std::vector<Complaint> judge_again(Backend& backend, const Sample& sample, bool legal, bool derivative,
+                                   Counts& counts) {
+  return derivative ? judge_derivatives(backend, sample, counts) : judge_any(backend, sample, legal, counts);
+}
+
+const Complaint* worst(const std::vector<Complaint>& complaints) {
+  const auto found = std::ranges::max_element(complaints, {}, weight);
+  return found == complaints.end() ? nullptr : &*found;
+}
+
+Finding make_finding(Backend& backend, const Sample& sample, bool legal, const Complaint& complaint) {
+  Counts unused;
+  const auto judged = [&](const Sample& candidate) -> std::vector<Complaint> {
+    try {
+      return judge_again(backend, candidate, legal, complaint.derivative, unused);
+    } catch (const Error&) {
+      return {};
+    }
+  };
+  const StillShows still_shows = [&](const Sample& candidate) {
+    return find_same(judged(candidate), complaint) != nullptr;
+  };
+  // Processes that die take long to start again.
+  const bool dies = complaint.symptom == Symptom::crash || complaint.symptom == Symptom::hang;
+  Finding finding{.backend = backend.spec(), .complaint = complaint, .legal = legal};
+  finding.sample = reduce(sample, still_shows, {.candidates = dies ? 60 : 500, .seconds = 60});
+  const std::vector<Complaint> last = judged(finding.sample);
+  if (const Complaint* same = find_same(last, complaint)) finding.complaint = *same;
+  finding.key = key_of(backend.spec(), finding.complaint, finding.sample);
+  return finding;
+}
+
+void add_versions(Finding& finding, std::vector<Backend>& versions) {
+  for (Backend& backend : versions) {
+    Counts counts;
+    Stand stand = Stand::good;
+    try {
+      const std::vector<Complaint> complaints =
+          judge_again(backend, finding.sample, finding.legal, finding.complaint.derivative, counts);
+      const bool died = std::ranges::any_of(complaints, [](const Complaint& c) { return c.symptom == Symptom::crash; });
+      if (died) stand = Stand::died;
+      else if (find_same(complaints, finding.complaint) != nullptr) stand = Stand::bad;
+      else if (!complaints.empty()) stand = Stand::other;
+      else if (counts.refused > 0) stand = Stand::refused;
+    } catch (const Error&) {
+      stand = Stand::refused;
+    }
+    finding.versions.emplace_back(backend.spec(), stand);
+  }
+  finding.known = known_fault(finding);
+}
+
+std::string key_of(const BackendSpec& backend, const Complaint& complaint, const Sample& sample) {
+  std::string key = backend.family + " " + std::string(name(complaint.symptom)) + (complaint.proven ? "" : " (small)") +
+                    (complaint.derivative                    ? " derivative: "
+                     : complaint.level == Optimisation::none ? ": "
+                                                             : " optimised: ");
+  std::string chain;
+  for (const Step& step : sample.steps) {
+    chain += (chain.empty() ? "" : " + ") + step.op;
+    std::set<std::string> attrs;
+    for (const auto& [name, value] : step.attrs) attrs.insert(name);
+    std::string list;
+    for (const std::string& attr : attrs) list += (list.empty() ? "" : ",") + attr;
+    if (!list.empty()) chain += "{" + list + "}";
+  }
+  return key + chain + " (" + dtype_names(sample) + ")";
+}
+
+std::string strip_text(const std::vector<std::pair<BackendSpec, Stand>>& versions) {
+  constexpr std::string_view kNames[] = {"good", "bad", "refused", "died", "bad otherwise"};
+  std::string text;
+  for (std::size_t i = 0; i < versions.size();) {
+    std::size_t last = i;
+    while (last + 1 < versions.size() && versions[last + 1].second == versions[i].second) ++last;
+    text += text.empty() ? "" : ", ";
+    text += versions[i].first.version.empty() ? versions[i].first.family : versions[i].first.version;
+    if (last > i) text += "-" + versions[last].first.version;
+    text += " " + std::string(kNames[static_cast<std::size_t>(versions[i].second)]);
+    i = last + 1;
+  }
+  return text;
+}
+
+}  // namespace finity::fuzz

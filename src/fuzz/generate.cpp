@@ -1,0 +1,189 @@
+#include "fuzz/generate.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "fuzz/backward.h"
+#include "fuzz/laws.h"
+#include "types/graph_writer.h"
+
+namespace finity::fuzz {
+
+namespace {
+
+int draw_opset(Rng& rng) {
+  constexpr int kOpsets[] = {11, 12, 13, 13, 14, 15, 16, 17, 17, 18, 18, 19, 19, 20, 21, 21, 22, 10, 9};
+  return kOpsets[rng.below(std::size(kOpsets))];
+}
+
+bool has_subgraph(const OpDef& op) {
+  return std::ranges::any_of(signature_of(op).attrs,
+                             [](const AttrSpec& spec) { return spec.kind == "graph" || spec.kind == "graphs"; });
+}
+
+const OpDef& any(const std::vector<const OpDef*>& ops, Rng& rng) { return *ops[rng.below(ops.size())]; }
+
+// Ops that chains are mostly made of; the rest of the table comes in too, less often.
+const OpDef& usual(const std::vector<const OpDef*>& ops, Rng& rng) {
+  constexpr std::string_view kUsual[] = {"Conv",
+                                         "ConvTranspose",
+                                         "MatMul",
+                                         "Gemm",
+                                         "MaxPool",
+                                         "AveragePool",
+                                         "Pad",
+                                         "Pad",
+                                         "Relu",
+                                         "Clip",
+                                         "Sigmoid",
+                                         "Tanh",
+                                         "LeakyRelu",
+                                         "HardSigmoid",
+                                         "Softmax",
+                                         "BatchNormalization",
+                                         "LayerNormalization",
+                                         "Add",
+                                         "Add",
+                                         "Mul",
+                                         "Mul",
+                                         "Sub",
+                                         "Div",
+                                         "Div",
+                                         "Cast",
+                                         "Cast",
+                                         "Cast",
+                                         "Transpose",
+                                         "Transpose",
+                                         "Reshape",
+                                         "Squeeze",
+                                         "Unsqueeze",
+                                         "Flatten",
+                                         "Concat",
+                                         "Split",
+                                         "Slice",
+                                         "Gather",
+                                         "ReduceMean",
+                                         "ReduceSum",
+                                         "ReduceMax",
+                                         "Identity",
+                                         "Neg",
+                                         "Abs",
+                                         "Not",
+                                         "Equal",
+                                         "Where",
+                                         "Expand",
+                                         "Tile",
+                                         "Resize",
+                                         "GlobalAveragePool",
+                                         "Max",
+                                         "Min",
+                                         "Pow",
+                                         "Sqrt",
+                                         "Erf",
+                                         "Dropout",
+                                         "QuantizeLinear",
+                                         "DequantizeLinear",
+                                         "Sum",
+                                         "Shape",
+                                         "Floor",
+                                         "Round",
+                                         "Exp",
+                                         "Log",
+                                         "Gelu",
+                                         "ReduceL2",
+                                         "ArgMax",
+                                         "TopK",
+                                         "CumSum"};
+  if (rng.below(100) < 70) {
+    const std::string_view name = kUsual[rng.below(std::size(kUsual))];
+    const auto found = std::ranges::find(ops, name, &OpDef::name);
+    if (found != ops.end()) return **found;
+  }
+  return any(ops, rng);
+}
+
+// Chains with skips: mostly the newest result goes on, sometimes an older one.
+Sample draw_chain(const std::vector<const OpDef*>& ops, Rng& rng, int opset, int steps) {
+  Grower grower(rng, opset, "chain");
+  std::string last;
+  for (int i = 0; i < 4 * steps && static_cast<int>(grower.sample().steps.size()) < steps; ++i) {
+    std::string first = last;
+    if (!grower.names().empty() && grower.chance(15)) first = grower.names()[rng.below(grower.names().size())];
+    const std::vector<std::string> made = grower.add(usual(ops, rng), first);
+    if (!made.empty()) last = made.front();
+  }
+  return std::move(grower).finish();
+}
+
+Generated draw_single(const OpDef& op, Rng& rng, int opset, bool invalid) {
+  Grower grower(rng, opset, "sweep " + std::string(op.name));
+  grower.add(op);
+  if (invalid && grower.refused() && grower.chance(10)) {
+    Generated result{.sample = *grower.refused(), .legal = false};
+    result.sample.origin = "refused " + std::string(op.name);
+    return result;
+  }
+  return {.sample = std::move(grower).finish()};
+}
+
+// A chain with its backward pass; the chain alone where that is not known.
+Sample draw_backward(const std::vector<const OpDef*>& ops, Rng& rng) {
+  const Sample forward = draw_chain(ops, rng, GraphWriter::kOpset, 1 + static_cast<int>(rng.below(4)));
+  if (forward.steps.empty()) return forward;
+  try {
+    const std::optional<Backward> backward = with_backward(forward);
+    return backward ? backward->sample : forward;
+  } catch (const Error&) {
+    return forward;
+  }
+}
+
+bool holds_one_of(const Sample& sample, const std::vector<std::string>& ops) {
+  return ops.empty() || std::ranges::any_of(sample.steps, [&](const Step& step) {
+           return std::ranges::find(ops, step.op) != ops.end();
+         });
+}
+
+}  // namespace
+
+std::vector<const OpDef*> sample_ops(const GenerateOptions& options) {
+  std::vector<const OpDef*> ops;
+  for (const OpDef* op : all_ops()) {
+    if (!op->domain.empty() || op->random || op->eval == nullptr || has_subgraph(*op)) continue;
+    const Signature& signature = signature_of(*op);
+    const Type::Kind gives = signature.outputs.front().type.kind;
+    if (signature.inputs.empty() || gives == Type::Kind::sequence || gives == Type::Kind::optional) continue;
+    if (!options.ops.empty() && std::ranges::find(options.ops, op->name) == options.ops.end()) continue;
+    ops.push_back(op);
+  }
+  return ops;
+}
+
+Generated generate(std::uint64_t seed, std::uint64_t index, const GenerateOptions& options) {
+  Rng rng(seed * 0x9e3779b97f4a7c15 + index);
+  const std::vector<const OpDef*> all = sample_ops({}), chosen = sample_ops(options);
+  if (chosen.empty()) return {};
+  Generated result;
+  for (std::uint64_t i = 0; i < 20 && result.sample.steps.empty(); ++i) {
+    const int opset = draw_opset(rng);
+    const std::uint64_t kind = rng.below(100);
+    if (kind < 35 || (!options.ops.empty() && kind < 60))
+      result = draw_single(*chosen[(index / 3 + i) % chosen.size()], rng, opset, options.invalid);
+    else if (kind < 60) result.sample = draw_pattern(rng, opset);
+    else if (kind < 70) result.sample = draw_backward(all, rng);
+    else if (kind < 87) result.sample = draw_chain(all, rng, opset, 2 + static_cast<int>(rng.below(2)));
+    else result.sample = draw_chain(all, rng, opset, 4 + static_cast<int>(rng.below(6)));
+    if (!holds_one_of(result.sample, options.ops)) result = {};
+  }
+  if (result.legal && !result.sample.steps.empty() && rng.below(100) < 20) {
+    if (std::optional<Changed> changed = apply_law(result.sample, rng)) {
+      result.before = std::move(result.sample);
+      result.sample = std::move(changed->sample);
+      result.law = changed->law;
+      result.sample.origin += ", " + result.law;
+    }
+  }
+  return result;
+}
+
+}  // namespace finity::fuzz

@@ -1,0 +1,119 @@
+#include "fuzz/known.h"
+
+#include <algorithm>
+#include <functional>
+#include <string_view>
+
+namespace finity::fuzz {
+
+namespace {
+
+struct Known {
+  std::string_view family;
+  std::string_view text;
+  bool (*is)(const Finding&);
+};
+
+bool has(const Finding& f, std::string_view op) {
+  return std::ranges::any_of(f.sample.steps, [&](const Step& s) { return s.op == op; });
+}
+bool in_order(const Finding& f, std::initializer_list<std::string_view> ops) {
+  auto at = f.sample.steps.begin();
+  for (const std::string_view op : ops) {
+    at = std::find_if(at, f.sample.steps.end(), [&](const Step& s) { return s.op == op; });
+    if (at == f.sample.steps.end()) return false;
+    ++at;
+  }
+  return true;
+}
+bool sets(const Finding& f, std::string_view op, std::string_view attr) {
+  return std::ranges::any_of(f.sample.steps,
+                             [&](const Step& s) { return s.op == op && s.attrs.find(attr) != nullptr; });
+}
+bool uses(const Finding& f, DType dtype) {
+  const auto is = [&](const auto& entry) { return entry.second.dtype() == dtype; };
+  return std::ranges::any_of(f.sample.inputs, is) || std::ranges::any_of(f.sample.constants, is);
+}
+bool optimised(const Finding& f) { return f.complaint.level != Optimisation::none; }
+bool died(const Finding& f) { return f.complaint.symptom == Symptom::crash; }
+bool refused(const Finding& f) { return f.complaint.symptom == Symptom::exception; }
+bool wrong(const Finding& f) { return !died(f) && !refused(f) && f.complaint.symptom != Symptom::hang; }
+
+constexpr Known kKnown[] = {
+    {"ort", "#16203: AveragePool divides windows that ceil_mode cuts off by the whole kernel",
+     [](const Finding& f) { return wrong(f) && sets(f, "AveragePool", "ceil_mode"); }},
+    {"ort", "#24681, #26708: AveragePool from operator set 19 on does not count pads at the end",
+     [](const Finding& f) {
+       return wrong(f) && !optimised(f) && f.sample.opset >= 19 && sets(f, "AveragePool", "count_include_pad");
+     }},
+    {"ort", "#22177: zeros of a Pad are left out of the mean of the AveragePool behind it",
+     [](const Finding& f) {
+       return wrong(f) && optimised(f) && in_order(f, {"Pad", "AveragePool"});
+     }},
+    {"ort", "fusion of PR 18136: zeros of a Pad are taken for MaxPool's own padding",
+     [](const Finding& f) {
+       return wrong(f) && optimised(f) && in_order(f, {"Pad", "MaxPool"});
+     }},
+    {"ort", "#10936, #11836, #23116, #24158: Relu before Clip is merged for float32 only",
+     [](const Finding& f) {
+       return refused(f) && in_order(f, {"Relu", "Clip"});
+     }},
+    {"ort", "#11994, #13418, #28089, PR 17953: a chain of casts is merged",
+     [](const Finding& f) {
+       return wrong(f) && in_order(f, {"Cast", "Cast"});
+     }},
+    {"ort", "#11828: reflecting Pad with pads of both signs, or as long as the axis",
+     [](const Finding& f) { return wrong(f) && !optimised(f) && has(f, "Pad"); }},
+    {"ort", "#32417: a Transpose that changes nothing is merged into Gemm as if it did",
+     [](const Finding& f) {
+       return optimised(f) && in_order(f, {"Transpose", "Gemm"});
+     }},
+    {"ort", "#12071: Gemm with a transposed third operand",
+     [](const Finding& f) { return refused(f) && has(f, "Transpose") && has(f, "Gemm"); }},
+    {"ort", "#32421: x * sigmoid(a x) in double is merged into an op that has no kernel",
+     [](const Finding& f) { return refused(f) && has(f, "Sigmoid") && has(f, "Mul") && !uses(f, DType::float32); }},
+    {"ort", "#30513, PR 31144: the pattern of a layer norm is merged whatever keepdims is",
+     [](const Finding& f) { return optimised(f) && sets(f, "ReduceMean", "keepdims") && has(f, "Div"); }},
+    {"ort", "#31980, #25855: the pattern of a layer norm is merged with a scale of another shape",
+     [](const Finding& f) { return optimised(f) && refused(f) && has(f, "ReduceMean") && has(f, "Sqrt"); }},
+    {"ort", "#27845, #28491: signed codes behind DequantizeLinear are quantised again as unsigned ones",
+     [](const Finding& f) { return wrong(f) && optimised(f) && has(f, "DequantizeLinear"); }},
+    {"ort", "#27455: Add before LayerNormalization with a scale that has unit axes",
+     [](const Finding& f) {
+       return refused(f) && in_order(f, {"Add", "LayerNormalization"});
+     }},
+    {"ort", "PR 23387: BatchNormalization of one axis",
+     [](const Finding& f) { return !optimised(f) && has(f, "BatchNormalization"); }},
+    {"ort", "#15446, #16350, #16351: a window of ceil_mode that lies in the padding",
+     [](const Finding& f) { return wrong(f) && sets(f, "MaxPool", "ceil_mode"); }},
+    {"ort", "#11927: ConvTranspose crops on the wrong side for SAME_UPPER",
+     [](const Finding& f) { return wrong(f) && sets(f, "ConvTranspose", "auto_pad"); }},
+    {"ort", "#14208: ConvTranspose with output_padding and dilation reads what it did not write",
+     [](const Finding& f) { return wrong(f) && sets(f, "ConvTranspose", "output_padding"); }},
+    {"ort", "#26288: reductions with noop_with_empty_axes",
+     [](const Finding& f) {
+       return wrong(f) && std::ranges::any_of(f.sample.steps, [](const Step& s) {
+                return s.op.starts_with("Reduce") && s.attrs.find("noop_with_empty_axes") != nullptr;
+              });
+     }},
+    {"ort", "#16998, PR 27693: integer division by zero ends the process",
+     [](const Finding& f) { return died(f) && (has(f, "Div") || has(f, "Mod")); }},
+    {"ort", "#10950: a factor before MatMul is merged although it has no axes",
+     [](const Finding& f) { return refused(f) && has(f, "MatMul") && (has(f, "Mul") || has(f, "Div")); }},
+    {"ort", "no public report was found: (1 / d) * x becomes x / d for integers",
+     [](const Finding& f) {
+       return wrong(f) && optimised(f) && in_order(f, {"Div", "Mul"}) &&
+              (uses(f, DType::int32) || uses(f, DType::int64));
+     }},
+};
+
+}  // namespace
+
+std::string known_fault(const Finding& finding) {
+  for (const Known& known : kKnown) {
+    if (known.family == finding.backend.family && known.is(finding)) return std::string(known.text);
+  }
+  return {};
+}
+
+}  // namespace finity::fuzz

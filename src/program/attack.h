@@ -1,0 +1,68 @@
+// Moves what may be chosen (the batch, draws, weights at the start) towards the unsafe values of one vulnerable op,
+// with the weights as they are. Every sample of the batch walks for itself: a move that helps one row is kept for that
+// row.
+#pragma once
+
+#include <vector>
+
+#include "program/driver.h"
+
+namespace finity {
+
+class Attack {
+ public:
+  // Throws Unsupported when the engine cannot derive the suspect's loss.
+  Attack(Driver& driver, const Suspect& suspect);
+
+  // Walks from what is fed now, for at most so many passes, and leaves the best in the trainer. With `starts` weights
+  // and values of the start move too; the run must not have been trained then. True: something failed.
+  bool run(int passes, bool starts);
+  // Puts the best samples of the last walk into the first half of the batch.
+  void recall();
+  // How near it came: the smaller the nearer; and where a hit is expected.
+  double nearest() const { return nearest_; }
+  bool is_there() const { return distance_ <= 0 || (!is_room_ && distance_ < 1e-45); }
+  bool has_variables() const { return !inputs_.empty() || !weights_.empty(); }
+  // The batch position that came nearest.
+  std::size_t best_sample() const { return best_sample_; }
+
+ private:
+  struct Variable {
+    bool is_weight = false;
+    std::size_t at = 0;  // position in the program's inputs or weights
+    LegalRange range = {};
+    bool batched = false;
+    std::vector<double> now = {}, slope = {};
+    Dims dims = {};
+    DType dtype = DType::undefined;
+  };
+  enum class Move : std::uint8_t { corner, signs, linear, zero, far };
+
+  bool walk(int passes, bool starts);
+  bool look();  // at what the variables hold
+  void read(const PassResult& result, bool starts);
+  void load(bool starts);
+  void place(const std::vector<Variable>& variables);
+  std::vector<Variable> moved(Move move, double share) const;
+  void move_element(const Variable& variable, std::size_t i, Move move, double share, double linear, double& x) const;
+  double row_of(std::size_t sample) const;
+  bool keep_better(const std::vector<Variable>& before, const std::vector<double>& rows_before);
+  bool try_move(Move move, double share);
+
+  Driver& driver_;
+  Trainer& trainer_;
+  const Program& program_;
+  bool is_room_ = false;
+  std::size_t batch_ = 1;
+  std::vector<std::size_t> inputs_, weights_;
+  std::size_t pass_ = 0, start_pass_ = 0;
+  bool with_starts_ = false;
+  bool per_sample_ = false;  // rows belong to samples
+  std::vector<Variable> variables_;
+  std::vector<double> rows_;
+  std::vector<std::pair<std::size_t, Tensor>> best_;  // by input: the batch where the last walk ended
+  double nearest_ = 0, distance_ = 0;
+  std::size_t best_sample_ = 0;
+};
+
+}  // namespace finity

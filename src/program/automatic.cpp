@@ -1,0 +1,149 @@
+// Our own strategy. Sites that the check proved are left out. For the others: first the values of the start are moved
+// together with the batch, for that needs no training at all. What stays out of reach is reached by training, on data
+// that drives the weights the wrong way, in several manners that take turns, each for a while and then for longer.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <optional>
+
+#include "base/error.h"
+#include "program/attack.h"
+#include "program/driver.h"
+#include "program/poison.h"
+#include "tensor/convert.h"
+
+namespace finity {
+
+namespace {
+
+constexpr int kFirstSteps = 16;
+
+class Automatic {
+ public:
+  explicit Automatic(Driver& driver) : driver_(driver), trainer_(driver.trainer()), poison_(driver) {}
+
+  void run() {
+    pick();
+    if (attacks_.empty()) {
+      train_plainly(driver_);
+      return;
+    }
+    for (std::size_t i = 0; i < attacks_.size() && !driver_.is_over(); ++i) from_the_start(i, 0);
+    const bool trains = !phases_of(driver_.program()).empty() || has_updates();
+    // Longer and longer, all sites and manners in turn.
+    for (int round = 0; !driver_.is_over(); ++round) {
+      const int steps = kFirstSteps << std::min(round, 12);
+      for (std::size_t i = 0; i < attacks_.size() && !driver_.is_over(); ++i) {
+        // Sums that might overflow with weights of any size get less; every run counts for all sites anyway.
+        if (suspects_[i]->general && round % 4 != 3) continue;
+        if (round > 0 || !trains) from_the_start(i, round + 1);
+        for (const Manner manner : kManners) {
+          if (trains && !driver_.is_over() && poison_.can(manner)) episode(i, manner, steps, round);
+        }
+      }
+    }
+  }
+
+ private:
+  bool has_updates() const {
+    const auto& weights = driver_.program().weights;
+    return std::ranges::any_of(weights, [](const ProgramWeight& weight) { return !weight.update.empty(); });
+  }
+
+  void pick() {
+    constexpr std::size_t kMost = 12;  // sites; the first are the ones that matter
+    for (const Suspect& suspect : driver_.prepared().suspects) {
+      if (attacks_.size() == kMost) break;
+      try {
+        attacks_.emplace_back(driver_, suspect);
+        suspects_.push_back(&suspect);
+      } catch (const Unsupported&) {
+        continue;  // the engine cannot compute this loss
+      }
+    }
+  }
+
+  // The batch, draws and weights of the start together.
+  void from_the_start(std::size_t i, int round) {
+    constexpr int kPasses = 24;
+    driver_.pursue(*suspects_[i]);
+    trainer_.forget_starts();
+    trainer_.release_draws();
+    trainer_.restart();
+    if (round > 0) trainer_.fresh_batch();
+    if (attacks_[i].run(kPasses, true)) return;
+    // What fails only backward shows after a step.
+    step_and_look(attacks_[i], 2);
+  }
+
+  bool step_and_look(Attack& attack, int steps) {
+    for (int step = 0; step < steps && !driver_.is_over(); ++step) {
+      trainer_.train();
+      driver_.count();
+      if (attack.run(1, false)) return true;
+    }
+    return driver_.has_hit();
+  }
+
+  // A manner that adds up goes on where it stopped; the others start anew, differently.
+  void begin(std::size_t i, Manner manner, int round) {
+    const auto kept = marks_.find({i, manner});
+    trainer_.release_draws();
+    trainer_.fresh_batch();
+    if (kept != marks_.end()) {
+      trainer_.go_back(kept->second);
+    } else {
+      trainer_.forget_starts();
+      trainer_.restart();
+    }
+    poison_.begin(manner, static_cast<std::uint64_t>(round));
+  }
+
+  // Trains for so many steps in one manner, with attacks in between, first often, then seldom.
+  void episode(std::size_t i, Manner manner, int steps, int round) {
+    Attack& attack = attacks_[i];
+    driver_.pursue(*suspects_[i]);
+    begin(i, manner, round);
+    int until_attack = 1, wait = 1 << std::min(round, 6);
+    for (int step = 0; step < steps && !driver_.is_over(); ++step) {
+      poison_.feed(attack);
+      if (driver_.has_hit()) return;
+      const bool finite = trainer_.train();
+      driver_.count();
+      if (!finite || --until_attack == 0) {
+        if (look_closely(attack, finite)) return;
+        wait = std::min(2 * wait, 64);
+        until_attack = wait;
+      }
+    }
+    if (manner == Manner::boundary || manner == Manner::ordinary) marks_[{i, manner}] = trainer_.mark();
+  }
+
+  // Attacks with the weights as they are now. Where it should fail by now, a step shows whether it does backward.
+  bool look_closely(Attack& attack, bool finite) {
+    constexpr int kPasses = 6;
+    if (finite) {
+      trainer_.fresh_batch();
+      attack.recall();
+    }
+    if (attack.run(kPasses, false)) return true;
+    if (!finite) return false;
+    if (attack.is_there()) return step_and_look(attack, 1);
+    return false;
+  }
+
+  Driver& driver_;
+  Trainer& trainer_;
+  Poison poison_;
+  std::vector<Attack> attacks_;
+  std::vector<const Suspect*> suspects_;
+  std::map<std::pair<std::size_t, Manner>, Trainer::Mark> marks_;
+};
+
+}  // namespace
+
+void search_automatically(Driver& driver) { Automatic(driver).run(); }
+
+}  // namespace finity

@@ -1,0 +1,190 @@
+#include "program/poison.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <set>
+
+#include "base/error.h"
+#include "program/draws.h"
+#include "tensor/convert.h"
+
+namespace finity {
+
+Poison::Poison(Driver& driver)
+    : driver_(driver),
+      trainer_(driver.trainer()),
+      program_(driver.program()),
+      rng_(seed_for(driver.options().seed, "poison")) {
+  for (std::size_t i = 0; i < program_.inputs.size(); ++i) {
+    const ProgramInput& input = program_.inputs[i];
+    if (!input.batched || input.draw) continue;
+    if (*input.change) inputs_.push_back(i);
+    else if (is_float(input.data.dtype()) && !has_label_) {
+      label_ = i;
+      has_label_ = true;
+    }
+  }
+  if (has_label_) find_labels();
+}
+
+// The distinct labels, and a pass that says what each of them would cost.
+void Poison::find_labels() {
+  constexpr std::size_t kMost = 64;
+  const Tensor& data = program_.inputs[label_].data;
+  const auto count = static_cast<std::size_t>(data.dim(0));
+  const std::size_t width = data.bytes().size() / count;
+  std::set<std::vector<std::byte>> seen;
+  for (std::size_t i = 0; i < count && seen.size() <= kMost; ++i) {
+    const auto row = data.bytes().subspan(i * width, width);
+    seen.emplace(row.begin(), row.end());
+  }
+  has_label_ = seen.size() > 1 && seen.size() <= kMost && program_.loss_id.valid();
+  if (!has_label_) return;
+  labels_.assign(seen.begin(), seen.end());
+  for (const std::vector<std::byte>& label : labels_) {
+    Tensor row(data.dtype(), {static_cast<std::int64_t>(width) / info(data.dtype()).memory_bytes});
+    std::memcpy(row.mutable_bytes().data(), label.data(), label.size());
+    label_numbers_.push_back(elements<double>(row));
+  }
+  try {
+    label_pass_ = driver_.add_pass({}, program_.loss_id, {program_.inputs[label_].id});
+  } catch (const Error&) {
+    has_label_ = false;
+  }
+}
+
+bool Poison::can(Manner manner) const {
+  if (manner == Manner::ordinary || manner == Manner::attacked) return true;
+  if (inputs_.empty()) return false;
+  return manner != Manner::boundary || has_label_;
+}
+
+void Poison::begin(Manner manner, std::uint64_t round) {
+  manner_ = manner;
+  round_ = round;
+  count_ = 0;
+}
+
+void Poison::feed(Attack& attack) {
+  ++count_;
+  switch (manner_) {
+    case Manner::extreme: feed_extreme(); return;
+    case Manner::boundary: feed_boundary(); return;
+    case Manner::attacked: attack.run(2, false); return;
+    case Manner::ordinary: trainer_.fresh_batch(); return;
+  }
+}
+
+// Every sample of the batch becomes this one.
+void Poison::repeat_sample(std::size_t sample) {
+  for (std::size_t i = 0; i < program_.inputs.size(); ++i) {
+    const ProgramInput& input = program_.inputs[i];
+    if (!input.batched || input.draw) continue;
+    Tensor value = trainer_.value(i);
+    const std::span<std::byte> bytes = value.mutable_bytes();
+    const std::size_t width = bytes.size() / static_cast<std::size_t>(program_.batch);
+    for (std::size_t k = 0; k < static_cast<std::size_t>(program_.batch); ++k) {
+      if (k != sample) std::memcpy(bytes.data() + k * width, bytes.data() + sample * width, width);
+    }
+    trainer_.set_value(i, std::move(value));
+  }
+}
+
+// What each label would cost, for losses that are linear in them; else a hint.
+std::vector<double> Poison::label_losses(std::size_t sample, const std::vector<double>& slopes) const {
+  const std::size_t width = slopes.size() / static_cast<std::size_t>(program_.batch);
+  std::vector<double> losses;
+  for (const std::vector<double>& numbers : label_numbers_) {
+    double loss = 0;
+    for (std::size_t i = 0; i < width; ++i) {
+      const double slope = slopes[sample * width + i];
+      if (numbers[i] != 0 && !std::isnan(slope)) loss += numbers[i] * slope;
+    }
+    losses.push_back(loss);
+  }
+  return losses;
+}
+
+// At a random corner of the box, between corners, or near one.
+void Poison::fill_row(std::span<double> row, const LegalRange& range, std::size_t kind) {
+  const double lo = std::max(range.lo, -1e3), hi = std::min(range.hi, 1e3);
+  const double inside = kind < 4 ? 0 : rng_.uniform(), middle = rng_.uniform(lo, hi);
+  std::uint64_t bits = 0;
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    if (i % 64 == 0) bits = rng_.bits();
+    const double end = bits >> (i % 64) & 1 ? hi : lo;
+    row[i] = end + inside * (middle - end);
+  }
+}
+
+// Rows of all kinds, some from the data.
+void Poison::fill_candidates() {
+  const auto batch = static_cast<std::size_t>(program_.batch);
+  trainer_.fresh_batch();
+  for (const std::size_t i : inputs_) {
+    const Tensor& now = trainer_.value(i);
+    std::vector<double> numbers = elements<double>(now);
+    const std::size_t width = numbers.size() / batch;
+    for (std::size_t sample = 0; sample < batch; ++sample) {
+      const std::size_t kind = sample % 8;
+      if (kind != 7) fill_row(std::span(numbers).subspan(sample * width, width), *program_.inputs[i].range, kind);
+    }
+    trainer_.set_value(i, from_elements<double>(now.dtype(), now.dims(), numbers));
+  }
+}
+
+void Poison::feed_boundary() {
+  fill_candidates();
+  const PassResult result = trainer_.look(label_pass_);
+  if (driver_.saw(result, std::numeric_limits<double>::quiet_NaN())) return;
+  const std::vector<double> slopes = elements<double>(result.gradients[0]);
+  const auto batch = static_cast<std::size_t>(program_.batch);
+  double best = std::numeric_limits<double>::infinity();
+  std::size_t sample = 0, label = 0;
+  for (std::size_t k = 0; k < batch; ++k) {
+    const std::vector<double> losses = label_losses(k, slopes);
+    std::vector<std::size_t> order(losses.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::stable_sort(order, {}, [&](std::size_t i) { return losses[i]; });
+    const double gap = losses[order[1]] - losses[order[0]];
+    if (!(gap < best)) continue;
+    best = gap;
+    sample = k;
+    label = order[1];
+  }
+  trainer_.set_row(label_, sample, labels_[label]);
+  repeat_sample(sample);
+}
+
+void Poison::feed_extreme() {
+  const auto batch = static_cast<std::size_t>(program_.batch);
+  // The same sample for a few steps, so that what remembers gradients gathers speed.
+  const std::uint64_t hold = 1 + round_ % 3 * 4;
+  if ((count_ - 1) % hold != 0) return;
+  trainer_.fresh_batch();
+  const std::uint64_t kind = (count_ / hold + round_) % 4;
+  for (const std::size_t i : inputs_) {
+    const Tensor& now = trainer_.value(i);
+    std::vector<double> numbers = elements<double>(now);
+    const LegalRange range = *program_.inputs[i].range;
+    const double lo = std::max(range.lo, -1e3), hi = std::min(range.hi, 1e3);
+    const std::size_t width = numbers.size() / batch;
+    for (std::size_t k = 0; k < width && kind != 3; ++k) {
+      numbers[k] = kind == 0 ? hi : kind == 1 ? (rng_.uniform() < 0.5 ? lo : hi) : lo;
+    }
+    trainer_.set_value(i, from_elements<double>(now.dtype(), now.dims(), numbers));
+  }
+  if (has_label_) {
+    const PassResult result = trainer_.look(label_pass_);
+    if (driver_.saw(result, std::numeric_limits<double>::quiet_NaN())) return;
+    const std::vector<double> losses = label_losses(0, elements<double>(result.gradients[0]));
+    const auto worst = std::ranges::max_element(losses);
+    trainer_.set_row(label_, 0, labels_[static_cast<std::size_t>(worst - losses.begin())]);
+  }
+  repeat_sample(0);
+}
+
+}  // namespace finity

@@ -1,0 +1,54 @@
+// Training data that drives weights the wrong way, inside the legal ranges: samples and labels that exist, and inputs
+// that are legal, but chosen so that steps add up instead of cancelling.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "program/attack.h"
+
+namespace finity {
+
+enum class Manner : std::uint8_t {
+  extreme,   // one extreme sample for the whole batch, with the label it fits least
+  boundary,  // a sample just beyond the border between two classes, with the label of the loser: errors stay large
+             // while weights grow
+  attacked,  // what the attack made of the batch, as the published method trains
+  ordinary   // the data as it is
+};
+inline constexpr Manner kManners[] = {Manner::extreme, Manner::boundary, Manner::attacked, Manner::ordinary};
+
+class Poison {
+ public:
+  explicit Poison(Driver& driver);
+
+  bool can(Manner manner) const;
+  void begin(Manner manner, std::uint64_t round);
+  // Makes the batch for the next step.
+  void feed(Attack& attack);
+
+ private:
+  void feed_extreme();
+  void feed_boundary();
+  void fill_candidates();
+  void fill_row(std::span<double> row, const LegalRange& range, std::size_t kind);
+  void repeat_sample(std::size_t sample);
+  std::vector<double> label_losses(std::size_t sample, const std::vector<double>& slopes) const;
+  void find_labels();
+
+  Driver& driver_;
+  Trainer& trainer_;
+  const Program& program_;
+  Rng rng_;
+  Manner manner_ = Manner::ordinary;
+  std::uint64_t round_ = 0;
+  std::uint64_t count_ = 0;
+  std::vector<std::size_t> inputs_;  // with samples, that may be changed
+  std::size_t label_ = 0;            // the input that holds labels
+  bool has_label_ = false;           // as floats, so that the loss can be derived by it
+  std::size_t label_pass_ = 0;
+  std::vector<std::vector<std::byte>> labels_;  // distinct rows of it
+  std::vector<std::vector<double>> label_numbers_;
+};
+
+}  // namespace finity

@@ -1,0 +1,270 @@
+#include "program/remote.h"
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "formats/onnx/onnx.h"
+#include "program/driver.h"
+#include "program/read_program.h"
+#include "tensor/convert.h"
+
+namespace finity {
+
+namespace {
+
+using Json = nlohmann::json;
+
+// JSON has no infinities.
+Json number(double x) { return std::isfinite(x) ? Json(x) : Json(std::isnan(x) ? "nan" : x < 0 ? "-inf" : "inf"); }
+double number(const Json& json) {
+  if (json.is_number()) return json.get<double>();
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const auto text = json.get<std::string>();
+  return text == "nan" ? std::numeric_limits<double>::quiet_NaN() : text == "inf" ? kInfinity : -kInfinity;
+}
+
+Json json_of(const Suspect& suspect) {
+  return {{"name", suspect.name},
+          {"title", suspect.title},
+          {"result", suspect.result},
+          {"rule", suspect.rule},
+          {"unsafe", suspect.unsafe},
+          {"limit", number(suspect.limit)},
+          {"gradient", suspect.in_gradient},
+          {"distance", suspect.distance},
+          {"nearest", suspect.nearest},
+          {"rows", suspect.rows},
+          {"total", suspect.total},
+          {"row_count", suspect.row_count},
+          {"general", suspect.general}};
+}
+
+Suspect suspect_from(const Json& json) {
+  Suspect suspect;
+  json.at("name").get_to(suspect.name);
+  json.at("title").get_to(suspect.title);
+  json.at("result").get_to(suspect.result);
+  json.at("rule").get_to(suspect.rule);
+  json.at("unsafe").get_to(suspect.unsafe);
+  suspect.limit = number(json.at("limit"));
+  json.at("gradient").get_to(suspect.in_gradient);
+  json.at("distance").get_to(suspect.distance);
+  json.at("nearest").get_to(suspect.nearest);
+  json.at("rows").get_to(suspect.rows);
+  json.at("total").get_to(suspect.total);
+  json.at("row_count").get_to(suspect.row_count);
+  json.at("general").get_to(suspect.general);
+  return suspect;
+}
+
+Json json_of(const ProgramSearch& options) {
+  return {{"strategy", std::string(name(options.strategy))},
+          {"seed", options.seed},
+          {"seconds", options.seconds},
+          {"epsilon", options.epsilon},
+          {"switch_rate", options.switch_rate},
+          {"confirm", options.confirm}};
+}
+
+ProgramSearch options_from(const Json& json) {
+  ProgramSearch options;
+  options.strategy = strategy_from_name(json.at("strategy").get<std::string>());
+  json.at("seed").get_to(options.seed);
+  json.at("seconds").get_to(options.seconds);
+  json.at("epsilon").get_to(options.epsilon);
+  json.at("switch_rate").get_to(options.switch_rate);
+  json.at("confirm").get_to(options.confirm);
+  return options;
+}
+
+Json json_of(const ProgramOutcome& outcome) {
+  Json trace = Json::array();
+  for (const double point : outcome.trace) trace.push_back(number(point));
+  return {{"hit", outcome.hit},
+          {"confirmed", outcome.confirmed},
+          {"seconds", outcome.seconds},
+          {"iterations", outcome.iterations},
+          {"steps", outcome.steps},
+          {"node", outcome.node},
+          {"node_name", outcome.node_name},
+          {"rule", outcome.rule},
+          {"what", outcome.what},
+          {"gradient", outcome.in_gradient},
+          {"site", outcome.site},
+          {"closest", number(outcome.closest)},
+          {"engine", outcome.engine},
+          {"stopped", outcome.stopped},
+          {"trace", std::move(trace)}};
+}
+
+Prepared prepared_from(std::shared_ptr<const Graph> graph, const TaskRequest& request, const Json& json) {
+  ProgramParts parts = {.graph = std::move(graph)};
+  for (const auto& [key, datum] : request.data) parts.data[key] = *datum.tensor();
+  Prepared prepared;
+  prepared.program = parse_program(json.at("program").get<std::string>(), "program", "", parts);
+  for (const Json& suspect : json.at("suspects")) prepared.suspects.push_back(suspect_from(suspect));
+  json.at("gradients").get_to(prepared.gradients);
+  for (const Json& verdict : json.at("verdicts")) {
+    prepared.verdicts.push_back(
+        {verdict.at(0).get<std::string>(), verdict.at(1).get<std::string>(), verdict.at(2).get<bool>()});
+  }
+  return prepared;
+}
+
+void add_tensors(NamedData& data, const std::string& prefix, const std::map<std::string, Tensor>& tensors) {
+  for (const auto& [name, tensor] : tensors) data.emplace_back(prefix + name, tensor);
+}
+
+}  // namespace
+
+NamedData tensors_of(const TrainingRun& run) {
+  NamedData data;
+  data.emplace_back("seed", Tensor::scalar(static_cast<std::int64_t>(run.seed)));
+  add_tensors(data, "start/", run.weights);
+  add_tensors(data, "samples/", run.samples);
+  add_tensors(data, "weight/", run.last_weights);
+  add_tensors(data, "input/", run.last_inputs);
+  for (std::size_t i = 0; i < run.inputs.size(); ++i) {
+    std::vector<std::int32_t> rows;
+    for (const auto& step : run.steps) rows.insert(rows.end(), step[i].begin(), step[i].end());
+    const auto steps = static_cast<std::int64_t>(run.steps.size());
+    const std::int64_t each = steps == 0 ? 0 : static_cast<std::int64_t>(rows.size()) / steps;
+    data.emplace_back("rows/" + run.inputs[i], Tensor::of<std::int32_t>(DType::int32, {steps, each}, rows));
+  }
+  return data;
+}
+
+TrainingRun run_from(const NamedData& data) {
+  TrainingRun run;
+  for (const auto& [name, datum] : data) {
+    if (datum.tensor() == nullptr) throw Error("'" + name + "' is no tensor");
+    const Tensor& tensor = *datum.tensor();
+    const auto rest = [&](std::string_view prefix) { return name.substr(prefix.size()); };
+    if (name == "seed") run.seed = static_cast<std::uint64_t>(element_as_int(tensor, 0));
+    else if (name.starts_with("start/")) run.weights[rest("start/")] = tensor;
+    else if (name.starts_with("samples/")) run.samples[rest("samples/")] = tensor;
+    else if (name.starts_with("weight/")) run.last_weights[rest("weight/")] = tensor;
+    else if (name.starts_with("input/")) run.last_inputs[rest("input/")] = tensor;
+    else if (name.starts_with("rows/")) {
+      if (tensor.rank() != 2 || tensor.dtype() != DType::int32) throw Error("'" + name + "' is no table of rows");
+      const auto steps = static_cast<std::size_t>(tensor.dim(0)), each = static_cast<std::size_t>(tensor.dim(1));
+      run.inputs.push_back(rest("rows/"));
+      run.steps.resize(std::max(run.steps.size(), steps));
+      for (std::size_t step = 0; step < steps; ++step) {
+        const auto rows = tensor.data<std::int32_t>().subspan(step * each, each);
+        run.steps[step].resize(run.inputs.size());
+        run.steps[step].back().assign(rows.begin(), rows.end());
+      }
+    }
+  }
+  return run;
+}
+
+TaskRequest encode_search(const Prepared& prepared, const ProgramSearch& options) {
+  const PrintedProgram printed = print_program(prepared.program, "model", "given:");
+  Json json = {{"program", printed.text}, {"options", json_of(options)}, {"gradients", prepared.gradients}};
+  json["suspects"] = Json::array();
+  for (const Suspect& suspect : prepared.suspects) json["suspects"].push_back(json_of(suspect));
+  json["verdicts"] = Json::array();
+  for (const SiteVerdict& verdict : prepared.verdicts) {
+    json["verdicts"].push_back(Json::array({verdict.result, verdict.rule, verdict.proved}));
+  }
+  TaskRequest request = {.text = json.dump()};
+  for (const auto& [key, tensor] : printed.data) request.data.emplace_back(key, tensor);
+  return request;
+}
+
+namespace {
+
+// Data of the program stands under its inputs' names, the run's tensors behind a prefix.
+constexpr std::string_view kRunPrefix = "run:";
+
+TaskResult do_repeat(std::shared_ptr<const Graph> graph, const TaskRequest& request, const Json& json,
+                     const MakeEngine& make) {
+  ProgramParts parts = {.graph = std::move(graph)};
+  NamedData tensors;
+  for (const auto& [key, datum] : request.data) {
+    if (key.starts_with(kRunPrefix)) tensors.emplace_back(key.substr(kRunPrefix.size()), datum);
+    else parts.data[key] = *datum.tensor();
+  }
+  const Program program = parse_program(json.at("program").get<std::string>(), "program", "", parts);
+  const std::unique_ptr<TrainingEngine> engine = make(program);
+  const std::size_t pass = engine->add_pass({.read = program.watch_ids});
+  const Repeated repeated = repeat_run(program, *engine, run_from(tensors), pass);
+  const Json answer = {{"failed", repeated.failed}, {"weights", repeated.weights_failed}, {"step", repeated.step}};
+  return {.text = answer.dump()};
+}
+
+}  // namespace
+
+std::optional<Repeated> repeat_in_worker(const Program& program, const TrainingRun& run, Worker& worker) {
+  const PrintedProgram printed = print_program(program, "model", "given:");
+  LongRequest request = {.model = write_onnx(*program.graph), .seconds = 600};
+  request.task.text = Json({{"program", printed.text}, {"repeat", true}}).dump();
+  for (const auto& [key, tensor] : printed.data) request.task.data.emplace_back(key, tensor);
+  for (auto& [key, datum] : tensors_of(run)) request.task.data.emplace_back(std::string(kRunPrefix) + key, datum);
+  const Answer answer = worker.task(request);
+  if (!answer.done()) return std::nullopt;
+  const Json json = Json::parse(answer.words, nullptr, false);
+  if (json.is_discarded()) return std::nullopt;
+  return Repeated{json.value("failed", false), json.value("weights", false), json.value("step", std::size_t{0})};
+}
+
+TaskResult do_search(std::shared_ptr<const Graph> graph, const TaskRequest& request, const MakeEngine& make,
+                     const std::function<bool(const std::string&)>& tell) {
+  try {
+    const Json json = Json::parse(request.text);
+    if (json.contains("repeat")) return do_repeat(std::move(graph), request, json, make);
+    const Prepared prepared = prepared_from(std::move(graph), request, json);
+    ProgramSearch options = options_from(json.at("options"));
+    options.progress = [&](double seconds, std::uint64_t iterations, double closest) {
+      return tell(Json({{"seconds", seconds}, {"iterations", iterations}, {"closest", number(closest)}}).dump());
+    };
+    const std::unique_ptr<TrainingEngine> engine = make(prepared.program);
+    const ProgramOutcome outcome = drive(prepared, options, *engine);
+    TaskResult result = {.text = json_of(outcome).dump()};
+    if (outcome.hit) result.data = tensors_of(outcome.run);
+    return result;
+  } catch (const Json::exception& error) {
+    throw Error(std::string("the search was not understood: ") + error.what());
+  }
+}
+
+ProgramOutcome decode_search(const std::string& text, const NamedData& data) {
+  try {
+    const Json json = Json::parse(text);
+    ProgramOutcome outcome;
+    json.at("hit").get_to(outcome.hit);
+    json.at("confirmed").get_to(outcome.confirmed);
+    json.at("seconds").get_to(outcome.seconds);
+    json.at("iterations").get_to(outcome.iterations);
+    json.at("steps").get_to(outcome.steps);
+    json.at("node").get_to(outcome.node);
+    json.at("node_name").get_to(outcome.node_name);
+    json.at("rule").get_to(outcome.rule);
+    json.at("what").get_to(outcome.what);
+    json.at("gradient").get_to(outcome.in_gradient);
+    json.at("site").get_to(outcome.site);
+    outcome.closest = number(json.at("closest"));
+    json.at("engine").get_to(outcome.engine);
+    json.at("stopped").get_to(outcome.stopped);
+    for (const Json& point : json.at("trace")) outcome.trace.push_back(number(point));
+    if (outcome.hit) outcome.run = run_from(data);
+    return outcome;
+  } catch (const Json::exception& error) {
+    throw Error(std::string("the worker's answer was not understood: ") + error.what());
+  }
+}
+
+Progress decode_search_progress(const std::string& text) {
+  try {
+    const Json json = Json::parse(text);
+    return {json.at("seconds").get<double>(), json.at("iterations").get<std::uint64_t>(), number(json.at("closest"))};
+  } catch (const Json::exception&) {
+    return {};
+  }
+}
+
+}  // namespace finity

@@ -1,0 +1,260 @@
+// testdata/tensorflow/*.txt: small cases per family of TensorFlow ops, in the form of op cases with ops of the domain
+// `tf`. Each is written as a text GraphDef (an operand is a placeholder, or a Const where the case says const), read as
+// any other file, and run by the reference. Attributes that are texts "true" and "false" are flags, "DT_..." is a type.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "base/error.h"
+#include "exec/compare.h"
+#include "exec/reference.h"
+#include "formats/tensorflow/lowering.h"
+#include "formats/tensorflow/tensorflow.h"
+#include "formats/text/cases.h"
+#include "formats/text/text.h"
+#include "support/support.h"
+#include "tensor/convert.h"
+#include "types/infer.h"
+
+namespace finity {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kFolder = FINITY_TESTDATA "/tensorflow";
+
+const std::map<DType, std::string> kTypes = {
+    {DType::float32, "DT_FLOAT"},     {DType::float64, "DT_DOUBLE"}, {DType::int32, "DT_INT32"},
+    {DType::uint8, "DT_UINT8"},       {DType::int16, "DT_INT16"},    {DType::int8, "DT_INT8"},
+    {DType::int64, "DT_INT64"},       {DType::boolean, "DT_BOOL"},   {DType::float16, "DT_HALF"},
+    {DType::bfloat16, "DT_BFLOAT16"}, {DType::uint16, "DT_UINT16"}};
+
+std::string shape_text(const Dims& dims) {
+  std::string text;
+  for (const std::int64_t size : dims) text += " dim { size: " + std::to_string(size) + " }";
+  return text;
+}
+
+// Elements as little-endian bytes, escaped.
+std::string content_text(const Tensor& tensor) {
+  std::string text;
+  for (const std::byte byte : tensor.bytes()) {
+    char escaped[8];
+    std::snprintf(escaped, sizeof escaped, "\\%03o", static_cast<unsigned>(byte));
+    text += escaped;
+  }
+  return text;
+}
+
+std::string placeholder(const std::string& name, const Tensor& tensor) {
+  return "node { name: \"" + name +
+         "\" op: \"Placeholder\" attr { key: \"dtype\" value { type: " + kTypes.at(tensor.dtype()) +
+         " } } attr { key: \"shape\" value { shape {" + shape_text(tensor.dims()) + " } } } }\n";
+}
+
+std::string constant(const std::string& name, const Tensor& tensor) {
+  const std::string type = kTypes.at(tensor.dtype());
+  return "node { name: \"" + name + "\" op: \"Const\" attr { key: \"dtype\" value { type: " + type +
+         " } } attr { key: \"value\" value { tensor { dtype: " + type + " tensor_shape {" + shape_text(tensor.dims()) +
+         " } tensor_content: \"" + content_text(tensor) + "\" } } } }\n";
+}
+
+std::string one_text(const std::string& text) {
+  if (text == "true" || text == "false") return "b: " + text;
+  if (text.starts_with("DT_")) return "type: " + text;
+  return "s: \"" + text + "\"";
+}
+
+std::string attr_text(const Attr& attr) {
+  std::ostringstream out;
+  if (const auto* integer = std::get_if<std::int64_t>(&attr)) out << "i: " << *integer;
+  else if (const auto* real = std::get_if<float>(&attr)) out << "f: " << *real;
+  else if (const auto* text = std::get_if<std::string>(&attr)) out << one_text(*text);
+  else if (const auto* integers = std::get_if<std::vector<std::int64_t>>(&attr)) {
+    out << "list {";
+    for (const std::int64_t each : *integers) out << " i: " << each;
+    out << " }";
+  } else if (const auto* reals = std::get_if<std::vector<float>>(&attr)) {
+    out << "list {";
+    for (const float each : *reals) out << " f: " << each;
+    out << " }";
+  } else if (const auto* texts = std::get_if<std::vector<std::string>>(&attr)) {
+    out << "list {";
+    for (const std::string& each : *texts) out << " " << one_text(each);
+    out << " }";
+  } else {
+    throw Error("an attribute of this kind has no text here");
+  }
+  return out.str();
+}
+
+// Values of the case as names of TensorFlow: "node" or "node:1".
+class GraphDefText {
+ public:
+  explicit GraphDefText(const OpCase& test) : graph_(test.graph) {
+    text_ = "versions { producer: 1000 }\n";
+    for (std::size_t i = 0; i < test.inputs.size(); ++i) {
+      const ValueId id = graph_.main().inputs[i];
+      names_[id.at()] = "in_" + std::to_string(i);
+      text_ += placeholder(names_[id.at()], test.inputs[i]);
+    }
+    for (const NodeId id : graph_.main().nodes) add(graph_.node(id));
+    for (std::size_t i = 0; i < graph_.main().outputs.size(); ++i) add_result(i, graph_.main().outputs[i]);
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  const std::string& name_of(ValueId id) {
+    std::string& name = names_[id.at()];
+    if (name.empty() && graph_.value(id).constant) {
+      name = "const_" + std::to_string(id.at());
+      text_ += constant(name, graph_.value(id).constant->load());
+    }
+    return name;
+  }
+
+  void add(const Node& node) {
+    std::string inputs;
+    for (const ValueId input : node.inputs) inputs += " input: \"" + name_of(input) + "\"";
+    const std::string name = "node_" + std::to_string(count_++);
+    text_ += "node { name: \"" + name + "\" op: \"" + std::string(node.op_type) + "\"" + inputs;
+    for (const auto& [key, value] : node.attrs)
+      text_ += " attr { key: \"" + key + "\" value { " + attr_text(value) + " } }";
+    text_ += " }\n";
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      if (node.outputs[i].valid()) names_[node.outputs[i].at()] = name + (i == 0 ? "" : ":" + std::to_string(i));
+    }
+  }
+
+  // Under a name of its own: one axis more.
+  void add_result(std::size_t i, ValueId id) {
+    const std::string axis = "axis_" + std::to_string(i);
+    text_ += constant(axis, from_elements<std::int64_t>(DType::int32, Dims{}, std::vector<std::int64_t>{0}));
+    text_ += "node { name: \"result_" + std::to_string(i) + "\" op: \"ExpandDims\" input: \"" + name_of(id) +
+             "\" input: \"" + axis + "\" }\n";
+  }
+
+  const Graph& graph_;
+  std::map<std::size_t, std::string> names_;
+  std::string text_;
+  int count_ = 0;
+};
+
+std::vector<Datum> run_as_tensorflow(const OpCase& test) {
+  const std::string text = GraphDefText(test).text();
+  std::vector<Note> notes;
+  const Graph graph = read_tensorflow(text, "case.pbtxt", notes);
+  for (const Note& note : notes) ADD_FAILURE() << test.name << ": " << note.text;
+  Inputs inputs;
+  for (std::size_t i = 0; i < test.inputs.size(); ++i) inputs["in_" + std::to_string(i)] = test.inputs[i];
+  for (auto entry = inputs.begin(); entry != inputs.end();) {
+    const bool used =
+        std::ranges::any_of(graph.main().inputs, [&](ValueId id) { return graph.value(id).name == entry->first; });
+    entry = used ? std::next(entry) : inputs.erase(entry);
+  }
+  const std::vector<Datum> all = run_reference(graph, inputs);
+  const Types types = infer_types(graph);
+  EXPECT_EQ(type_contradiction(graph, types, all), "") << test.name;
+  std::vector<Datum> results(test.expected.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::string& name = graph.value(graph.main().outputs[i]).name;
+    if (!name.starts_with("result_")) continue;
+    const Tensor& tensor = *all[i].tensor();
+    results.at(std::stoul(name.substr(7))) = tensor.reshaped(Dims(tensor.dims().begin() + 1, tensor.dims().end()));
+  }
+  return results;
+}
+
+void run_case(const OpCase& test, const std::string& where) {
+  try {
+    const std::vector<Datum> outputs = run_as_tensorflow(test);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      if (outputs[i].tensor() == nullptr) {
+        ADD_FAILURE() << where << ": result " << i << " was not computed";
+        continue;
+      }
+      const Comparison result = compare(outputs[i], test.expected[i], {test.tolerance, test.tolerance});
+      EXPECT_TRUE(test.tolerance > 0 ? result.within : result.identical)
+          << where << ": result " << i << " is " << print_tensor(*outputs[i].tensor()) << " " << result.why;
+    }
+  } catch (const Error& error) {
+    ADD_FAILURE() << where << ": " << error.what();
+  }
+}
+
+std::vector<std::string> families() {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(kFolder)) {
+    if (entry.path().extension() == ".txt") names.push_back(entry.path().stem());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+std::vector<OpCase> cases_of(const std::string& family) {
+  return parse_cases(read_text_file(std::string(kFolder) + "/" + family + ".txt"), family + ".txt");
+}
+
+class TensorFlowOps : public testing::TestWithParam<std::string> {};
+
+TEST_P(TensorFlowOps, Hold) {
+  for (const OpCase& test : cases_of(GetParam()))
+    run_case(test, GetParam() + ".txt:" + std::to_string(test.line) + " " + test.name);
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, TensorFlowOps, testing::ValuesIn(families()),
+                         [](const auto& info) { return info.param; });
+
+// Every op that computes something has a case.
+TEST(TensorFlowTable, EveryOpHasACase) {
+  using namespace tensorflow;
+  std::set<std::string, std::less<>> tried;
+  for (const std::string& family : families()) {
+    for (const OpCase& test : cases_of(family)) {
+      for (const Node& node : test.graph.nodes()) tried.emplace(node.op_type);
+    }
+  }
+  const std::span<const Lowering> computing[] = {math_lowerings(),   reduce_lowerings(), linear_lowerings(),
+                                                 window_lowerings(), norm_lowerings(),   shape_lowerings(),
+                                                 slice_lowerings(),  index_lowerings(),  sparse_lowerings(),
+                                                 random_lowerings(), image_lowerings(),  train_lowerings()};
+  for (const std::span<const Lowering> family : computing) {
+    for (const Lowering& lowering : family) {
+      const bool from_outside = lowering.op.starts_with("SampleDistortedBoundingBox");
+      EXPECT_TRUE(tried.contains(lowering.op) || lowering.lower == bookkeeping || from_outside)
+          << lowering.op << " has no case";
+    }
+  }
+}
+
+TEST(TensorFlowTable, NoOpIsListedTwice) {
+  std::set<std::string_view> seen;
+  for (const auto family : tensorflow::all_lowerings()) {
+    for (const tensorflow::Lowering& lowering : family)
+      EXPECT_TRUE(seen.insert(lowering.op).second) << lowering.op << " is listed twice";
+  }
+}
+
+// testdata/tensorflow/widespread.tsv: the ops that most graphs use, with what becomes of them: `op` is of the table of
+// lowerings, `flow` is control flow, `unknown` says why it stays a named unknown.
+TEST(TensorFlowTable, KnowsWidespreadOps) {
+  std::istringstream lines(read_text_file(std::string(kFolder) + "/widespread.tsv"));
+  std::string line;
+  int count = 0, unknown = 0;
+  while (std::getline(lines, line)) {
+    if (line.empty() || line[0] == '#') continue;
+    const std::size_t tab = line.find('\t');
+    const std::string op = line.substr(0, tab), kind = line.substr(tab + 1, line.find('\t', tab + 1) - tab - 1);
+    ++count;
+    if (kind == "unknown") ++unknown;
+    EXPECT_EQ(kind == "op", tensorflow::find_lowering(op) != nullptr) << op;
+  }
+  EXPECT_GE(count - unknown, 300);
+}
+
+}  // namespace
+}  // namespace finity

@@ -1,0 +1,181 @@
+// The oracle against the reference: what is right is inside, what is plainly wrong is not.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "exec/reference.h"
+#include "formats/onnx/onnx.h"
+#include "fuzz/backward.h"
+#include "fuzz/box.h"
+#include "fuzz/generate.h"
+#include "fuzz/laws.h"
+#include "fuzz/reduce.h"
+#include "tensor/convert.h"
+#include "types/graph_writer.h"
+
+namespace finity::fuzz {
+namespace {
+
+constexpr std::uint64_t kModels = 300;
+
+std::vector<Generated> some(std::uint64_t count) {
+  std::vector<Generated> all;
+  for (std::uint64_t i = 0; i < count; ++i) all.push_back(generate(3, i, {.invalid = false}));
+  std::erase_if(all, [](const Generated& one) { return one.sample.steps.empty(); });
+  return all;
+}
+
+struct Seen {
+  int right = 0, elements = 0, noticed = 0, spoilt = 0, decided = 0, tensors = 0;
+};
+
+void look_at(const Graph& model, const Types& types, const Node& node, std::span<const Datum> inputs,
+             std::span<const Datum> outputs, Seen& seen) {
+  std::vector<Box> operands;
+  for (const Datum& datum : inputs) operands.push_back(datum.tensor() == nullptr ? Box() : point_box(*datum.tensor()));
+  const std::vector<Box> boxes = enclose(model, types, node, operands);
+  for (std::size_t k = 0; k < outputs.size(); ++k) {
+    if (outputs[k].tensor() == nullptr) continue;
+    ++seen.tensors;
+    if (!boxes[k].decided()) continue;
+    ++seen.decided;
+    const std::vector<double> values = elements<double>(*outputs[k].tensor());
+    double largest = 0;
+    for (const double x : values) largest = std::max(largest, std::abs(x));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const Range& cell = boxes[k].cells[i];
+      if (cell.nan || cell.pinf || cell.ninf) continue;
+      ++seen.elements;
+      EXPECT_TRUE(cell.contains(values[i])) << node.op_type << " " << values[i] << " not in " << to_string(cell);
+      ++seen.spoilt;
+      seen.noticed += cell.contains(values[i] + 0.01 * largest + 1) ? 0 : 1;
+    }
+  }
+}
+
+TEST(Oracle, HoldsWhatTheReferenceComputesAndLittleElse) {
+  Seen seen;
+  for (const Generated& one : some(kModels)) {
+    const Graph model = graph(one.sample);
+    const Types types = infer_types(model);
+    RunOptions options;
+    options.watch = [&](const Node& node, std::span<const Datum> inputs, std::span<const Datum> outputs) {
+      look_at(model, types, node, inputs, outputs, seen);
+    };
+    run_reference(model, inputs_of(one.sample), options);
+  }
+  EXPECT_GT(seen.elements, 10000);
+  EXPECT_GT(seen.noticed, 0.97 * seen.spoilt);  // an error of one or more is seen
+  EXPECT_GT(seen.decided, 0.9 * seen.tensors);
+}
+
+TEST(Generator, IsAFunctionOfItsSeed) {
+  std::set<std::string> ops, models;
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    const Generated first = generate(9, i, {}), second = generate(9, i, {});
+    ASSERT_EQ(write_onnx(graph(first.sample)), write_onnx(graph(second.sample))) << i;
+    models.insert(write_onnx(graph(first.sample)));
+    for (const Step& step : first.sample.steps) ops.insert(step.op);
+  }
+  EXPECT_GT(models.size(), 95U);
+  EXPECT_GT(ops.size(), 50U);
+}
+
+TEST(Generator, MakesOnlySamplesWithAnAskedOp) {
+  for (std::uint64_t i = 0; i < 30; ++i) {
+    const Generated one = generate(1, i, {.ops = {"Conv", "MaxPool"}});
+    ASSERT_FALSE(one.sample.steps.empty());
+    EXPECT_TRUE(
+        std::ranges::any_of(one.sample.steps, [](const Step& s) { return s.op == "Conv" || s.op == "MaxPool"; }));
+  }
+}
+
+TEST(Laws, LeaveTheOutputsWhatTheyAre) {
+  std::set<std::string_view> applied;
+  Rng rng(4);
+  const std::vector<Generated> all = some(120);
+  for (int round = 0; round < 6; ++round) {
+    for (const Generated& one : all) {
+      const std::optional<Changed> changed = apply_law(one.sample, rng);
+      if (!changed) continue;
+      applied.insert(changed->law);
+      const Graph before = graph(one.sample), after = graph(changed->sample);
+      const std::vector<Datum> x = run_reference(before, inputs_of(one.sample));
+      const std::vector<Datum> y = run_reference(after, inputs_of(changed->sample));
+      ASSERT_LE(x.size(), y.size());
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        const std::vector<double> a = elements<double>(*x[i].tensor()), b = elements<double>(*y[i].tensor());
+        ASSERT_EQ(x[i].tensor()->dims(), y[i].tensor()->dims());
+        for (std::size_t k = 0; k < a.size(); ++k)
+          EXPECT_TRUE(a[k] == b[k] || (std::isnan(a[k]) && std::isnan(b[k])))
+              << changed->law << ": " << a[k] << " " << b[k];
+      }
+    }
+  }
+  EXPECT_EQ(applied.size(), laws().size());
+}
+
+TEST(Reducer, LeavesWhatTheFaultNeeds) {
+  const auto pad_then_pool = [](const Sample& sample) {
+    for (const Step& pool : sample.steps) {
+      for (const Step& pad : sample.steps) {
+        if (pool.op == "MaxPool" && pad.op == "Pad" && pool.inputs[0] == pad.outputs[0]) return true;
+      }
+    }
+    return false;
+  };
+  int seen = 0;
+  for (std::uint64_t i = 0; i < 1500 && seen < 3; ++i) {
+    const Generated one = generate(2, i, {.invalid = false});
+    if (one.sample.steps.empty() || !pad_then_pool(one.sample)) continue;
+    ++seen;
+    const Sample small = reduce(one.sample, [&](const Sample& candidate) {
+      try {
+        run_reference(graph(candidate), inputs_of(candidate));
+        return pad_then_pool(candidate);
+      } catch (const Error&) {
+        return false;
+      }
+    });
+    EXPECT_EQ(small.steps.size(), 2U);
+    EXPECT_EQ(op_chain(small), "Pad -> MaxPool");
+  }
+  EXPECT_EQ(seen, 3);
+}
+
+TEST(Backward, DerivativesAreStepsThatTheReferenceRuns) {
+  Rng rng(1);
+  Grower grower(rng, GraphWriter::kOpset, "test");
+  const std::string x = grower.add_input(grower.draw(DType::float32, {2, 3}, ValueClass::normal));
+  const std::string w = grower.add_constant(grower.draw(DType::float32, {3, 2}, ValueClass::normal));
+  grower.add("Tanh", grower.add("MatMul", {x, w}));
+  const Sample sample = std::move(grower).finish();
+  const std::optional<Backward> backward = with_backward(sample);
+  ASSERT_TRUE(backward);
+  ASSERT_EQ(backward->derivatives.size(), 2U);
+  const auto loss = [&](const Sample& at) {
+    const std::vector<Datum> outputs = run_reference(graph(at), inputs_of(at));
+    double sum = 0;
+    for (const double value : elements<double>(*outputs[0].tensor())) sum += value;
+    return sum;
+  };
+  const Graph model = graph(backward->sample);
+  const std::vector<Datum> outputs = run_reference(model, inputs_of(backward->sample));
+  for (const auto& [of, derivative] : backward->derivatives) {
+    std::size_t at = 0;
+    while (model.value(model.main().outputs[at]).name != derivative) ++at;
+    const double slope = element_as_double(*outputs[at].tensor(), 0);
+    Sample up = sample, down = sample;
+    for (auto [moved, by] : {std::pair(&up, 0.01), std::pair(&down, -0.01)}) {
+      auto& tensors = moved->inputs.contains(of) ? moved->inputs : moved->constants;
+      std::vector<double> values = elements<double>(tensors.at(of));
+      values[0] += by;
+      tensors[of] = from_elements<double>(DType::float32, tensors.at(of).dims(), values);
+    }
+    EXPECT_NEAR(slope, (loss(up) - loss(down)) / 0.02, 2e-3) << of;
+  }
+}
+
+}  // namespace
+}  // namespace finity::fuzz
