@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,13 +33,14 @@ int milliseconds_until(Subprocess::Clock::time_point deadline) {
   return static_cast<int>(std::clamp<std::int64_t>(left, 0, 1 << 30));
 }
 
-// False: the deadline passed.
-bool ready(int fd, short events, Subprocess::Clock::time_point deadline) {
+// Waits for the socket or the end of the process, whose own children may hold the socket open. Late: the deadline
+// passed.
+Subprocess::Transfer ready(int fd, short events, int process, Subprocess::Clock::time_point deadline) {
   while (true) {
-    pollfd wanted{.fd = fd, .events = events, .revents = 0};
-    const int count = ::poll(&wanted, 1, milliseconds_until(deadline));
-    if (count > 0) return true;
-    if (count == 0) return false;
+    pollfd wanted[2] = {{.fd = fd, .events = events, .revents = 0}, {.fd = process, .events = POLLIN, .revents = 0}};
+    const int count = ::poll(wanted, 2, milliseconds_until(deadline));
+    if (count > 0) return wanted[0].revents != 0 ? Subprocess::Transfer::done : Subprocess::Transfer::ended;
+    if (count == 0) return Subprocess::Transfer::late;
     if (errno != EINTR) throw failed("wait for a process");
   }
 }
@@ -63,7 +65,10 @@ Subprocess::Subprocess(const std::vector<std::string>& command, std::uint64_t me
   int reason = 0;
   const bool started = pid_ > 0 && ::read(failure[0], &reason, sizeof reason) == 0;
   ::close(failure[0]);
-  if (started) return;
+  if (started) {
+    process_ = static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0));  // -1 on old systems, which poll() skips
+    return;
+  }
   if (pid_ > 0) end();
   ::close(socket_);
   ::close(errors_);
@@ -91,13 +96,14 @@ Subprocess::~Subprocess() {
     ::kill(-pid_, SIGKILL);
     ::waitpid(pid_, &status_, 0);
   }
+  if (process_ >= 0) ::close(process_);
   ::close(socket_);
   ::close(errors_);
 }
 
 Subprocess::Transfer Subprocess::send(std::span<const std::byte> bytes, Clock::time_point deadline) const {
   while (!bytes.empty()) {
-    if (!ready(socket_, POLLOUT, deadline)) return Transfer::late;
+    if (const Transfer state = ready(socket_, POLLOUT, process_, deadline); state != Transfer::done) return state;
     const ssize_t count = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (count >= 0) bytes = bytes.subspan(static_cast<std::size_t>(count));
     else if (errno == EPIPE || errno == ECONNRESET) return Transfer::ended;
@@ -108,7 +114,7 @@ Subprocess::Transfer Subprocess::send(std::span<const std::byte> bytes, Clock::t
 
 Subprocess::Transfer Subprocess::receive(std::span<std::byte> bytes, Clock::time_point deadline) const {
   while (!bytes.empty()) {
-    if (!ready(socket_, POLLIN, deadline)) return Transfer::late;
+    if (const Transfer state = ready(socket_, POLLIN, process_, deadline); state != Transfer::done) return state;
     const ssize_t count = ::recv(socket_, bytes.data(), bytes.size(), MSG_DONTWAIT);
     if (count > 0) bytes = bytes.subspan(static_cast<std::size_t>(count));
     else if (count == 0 || errno == ECONNRESET) return Transfer::ended;

@@ -44,6 +44,7 @@ class Subprocess {
   pid_t pid_ = -1;
   int socket_ = -1;
   int errors_ = -1;
+  int process_ = -1;  // readable when it has ended
   int status_ = 0;
   bool waited_ = false;
 };

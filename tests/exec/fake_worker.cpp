@@ -30,6 +30,7 @@ class FakeEngine final : public Engine {
   }
 
   NamedData run(const RunRequest& request, const std::function<void(Stage)>& stage) override {
+    if (model_ == "child" || model_ == "child and crash") return with_child();
     misbehave();
     stage(Stage::read);
     if (model_ == "crash on read") std::raise(SIGBUS);
@@ -42,6 +43,19 @@ class FakeEngine final : public Engine {
   }
 
  private:
+  // Starts a process of its own that stays, and tells its number.
+  NamedData with_child() const {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::sleep(1000);
+      ::_exit(0);
+    }
+    if (model_ == "child and crash") {
+      std::fprintf(stderr, "child %d\n", child);
+      ::_exit(3);
+    }
+    return {{"y", Tensor::scalar(static_cast<std::int64_t>(child))}};
+  }
   void misbehave() const {
     if (model_ == "noise") std::puts("a library that prints");
     if (model_ == "crash on run") {

@@ -4,6 +4,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
 
 #include "base/error.h"
 #include "ops/table/datum.h"
@@ -121,6 +126,42 @@ TEST(Worker, MayNotTakeAllMemory) {
   expect_works(worker);
 }
 #endif
+
+// A killed process whose parent has gone is there until somebody waits for it.
+bool has_gone(pid_t pid) {
+  for (int i = 0; i < 200; ++i) {
+    std::ifstream status("/proc/" + std::to_string(pid) + "/stat");
+    std::string text;
+    if (!std::getline(status, text) || text.find(") Z") != std::string::npos) return true;
+    ::usleep(10000);
+  }
+  return false;
+}
+
+TEST(Worker, TakesItsOwnChildrenAlong) {
+  pid_t child = 0;
+  {
+    Worker worker = fake();
+    const Answer answer = worker.run(request("child"));
+    ASSERT_TRUE(answer.done()) << answer.text;
+    child = static_cast<pid_t>(integer(answer, 0));
+    EXPECT_EQ(::kill(child, 0), 0);
+  }
+  EXPECT_TRUE(has_gone(child));
+}
+
+// The child holds the socket open: that must not look like a worker that takes its time.
+TEST(Worker, ThatCrashesTakesItsChildrenAlong) {
+  Worker worker = fake({.seconds = 20});
+  const auto start = std::chrono::steady_clock::now();
+  const Answer answer = worker.run(request("child and crash"));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(15));
+  EXPECT_EQ(answer.outcome, Outcome::crashed) << answer.text;
+  const std::size_t at = answer.text.find("child ");
+  ASSERT_NE(at, std::string::npos) << answer.text;
+  EXPECT_TRUE(has_gone(std::stoi(answer.text.substr(at + 6))));
+  expect_works(worker);
+}
 
 TEST(Worker, MayPrint) {
   Worker worker = fake();

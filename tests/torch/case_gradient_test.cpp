@@ -4,9 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <functional>
 #include <optional>
-#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -14,6 +12,7 @@
 #include "exec/reference.h"
 #include "formats/onnx/onnx.h"
 #include "formats/text/cases.h"
+#include "support/case_slopes.h"
 #include "support/support.h"
 #include "tensor/convert.h"
 #include "torch/torch_support.h"
@@ -23,24 +22,6 @@ namespace finity {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr double kStep = 1e-5;
-
-// The case with the sum of the squares of its first result as its only output; empty when it has no such form.
-std::string with_scalar(const std::string& text) {
-  std::istringstream lines(text);
-  std::string result, output;
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("  expect") || line.starts_with("  error") || line.starts_with("  tolerance")) continue;
-    result += line + "\n";
-    const std::size_t end = line.find_first_of(",= (", 2);
-    if (line.starts_with("  ") && line[2] != ' ' && line[2] != '}' && end != std::string::npos)
-      output = line.substr(2, end - 2);
-  }
-  if (output.empty()) return {};
-  return result + "  sq_ = Mul(" + output + ", " + output + ")\n  sum_ = ReduceSum(sq_) {keepdims = 0}\n" +
-         "  expect float64[] {0}\n";
-}
 
 // Cases whose slope is not the derivative, or whose derivative is not a number.
 constexpr std::pair<std::string_view, std::string_view> kLeftOut[] = {
@@ -56,15 +37,6 @@ constexpr std::pair<std::string_view, std::string_view> kLeftOut[] = {
 struct Tally {
   int cases = 0, elements = 0, underivable = 0;
 };
-
-// A function with a kink or a step there has no derivative to compare with.
-std::optional<double> slope(const std::function<double(double)>& f) {
-  const double here = f(0), up = (f(kStep) - here) / kStep, down = (here - f(-kStep)) / kStep;
-  const double finer = (f(kStep / 2) - f(-kStep / 2)) / kStep, central = (up + down) / 2;
-  const double scale = std::max({1.0, std::abs(central), std::abs(here)});
-  const bool smooth = std::abs(up - down) <= 1e-3 * scale && std::abs(finer - central) <= 1e-6 * scale;
-  return std::isfinite(central) && smooth ? std::optional(finer) : std::nullopt;
-}
 
 void compare_slopes(const std::string& where, const OpCase& test, const Inputs& inputs, const Answer& answer,
                     Tally& tally) {
@@ -132,7 +104,7 @@ TEST(TorchCaseGradients, AreTheReferencesSlopes) {
     for (const std::string& text : single_cases(with_dtype(read_text_file(entry.path()), "float64"))) {
       std::vector<OpCase> cases;
       try {
-        cases = parse_cases(with_scalar(text), family);
+        cases = parse_cases(with_scalar(text, "float64"), family);
       } catch (const Error&) {  // not a case that can be derived
       }
       for (const OpCase& test : cases) judge(family, test, tally);

@@ -68,14 +68,14 @@ void rounded(DnnCall& call) {
   call.out(0, read(result, x.dims()));
 }
 
-float bound(const DnnCall& call, std::size_t i, const char* attribute, float fallback) {
-  if (call.version() < 11) return static_cast<float>(call.real(attribute, fallback));
-  return call.has(i) ? static_cast<float>(element_as_double(call.in(i), 0)) : fallback;
+// Absent bounds were the largest numbers before opset 11, and are none since.
+float bound(const DnnCall& call, std::size_t i, const char* attribute, float sign) {
+  if (call.version() < 11) return static_cast<float>(call.real(attribute, sign * std::numeric_limits<float>::max()));
+  return call.has(i) ? static_cast<float>(element_as_double(call.in(i), 0)) : sign * std::numeric_limits<float>::infinity();
 }
 
 void clipped(DnnCall& call) {
-  constexpr float kNone = std::numeric_limits<float>::infinity();
-  const float low = bound(call, 1, "min", -kNone), high = bound(call, 2, "max", kNone);
+  const float low = bound(call, 1, "min", -1), high = bound(call, 2, "max", 1);
   if (low > high) throw Unsupported("oneDNN clips to bounds in order only");
   apply(call, {.kind = algorithm::eltwise_clip_v2, .alpha = low, .beta = high});
 }

@@ -110,7 +110,8 @@ void require_carried(const Graph& graph, const Types& types) {
 
 // The kernel of a convolution whose constant weights tell it; empty when the attribute is there.
 std::vector<std::int64_t> implied_kernel(const Graph& graph, const Node& node) {
-  if (node.op == nullptr || node.op->name != "Conv" || node.attrs.find("kernel_shape") != nullptr) return {};
+  const bool convolves = node.op != nullptr && (node.op->name == "Conv" || node.op->name == "ConvTranspose");
+  if (!convolves || node.attrs.find("kernel_shape") != nullptr) return {};
   const ConstantPtr weights = node.inputs.size() > 1 ? graph.value(node.inputs[1]).constant : nullptr;
   if (weights == nullptr || weights->dims().size() < 3) return {};
   return {weights->dims().begin() + 2, weights->dims().end()};
@@ -177,6 +178,7 @@ class OpenCv final : public Engine {
 
   NamedData run(const RunRequest& request, const std::function<void(Stage)>& stage) override {
     if (graph_ == nullptr) throw Error("no model is loaded");
+    require_inputs(request.inputs);
     std::vector<cv::Mat> results;
     with_opencv_errors([&] {
       for (const auto& [name, datum] : request.inputs) net_.setInput(to_mat(name, datum), name);
@@ -191,6 +193,15 @@ class OpenCv final : public Engine {
   }
 
  private:
+  // The net would take those of the last run.
+  void require_inputs(const NamedData& inputs) const {
+    for (const ValueId id : graph_->main().inputs) {
+      const Value& value = graph_->value(id);
+      const auto is_it = [&](const auto& entry) { return entry.first == value.name; };
+      if (!value.constant && std::ranges::none_of(inputs, is_it)) throw Error("input '" + value.name + "' is missing");
+    }
+  }
+
   const Type& type_of(const std::string& name) const {
     for (const ValueId id : graph_->main().outputs) {
       if (graph_->value(id).name == name) return types_[id];

@@ -64,7 +64,12 @@ class Call {
 // Runs a node. Where the library says that a kernel or a gradient is missing, it is unsupported.
 function settled(error) {
   const text = String(error && error.message ? error.message : error);
-  const lacks = /not registered|not yet implemented|not implemented|not supported|not yet supported|gradient function not found|is not a function|No gradient/i;
+  // After a trap nothing of the WebAssembly module can be relied on: the process ends, as after any crash.
+  if (error instanceof WebAssembly.RuntimeError) {
+    process.stderr.write(`WebAssembly: ${text}\n`);
+    process.abort();
+  }
+  const lacks = /not registered|not yet implemented|not implemented|not supported|not yet supported|gradient function not found|is not a function|No gradient|Neither modular kernel/i;
   if (!(error instanceof Unsupported) && lacks.test(text)) return new Unsupported(text);
   return error;
 }

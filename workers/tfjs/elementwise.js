@@ -24,9 +24,10 @@ const folded = (name) => (c) => {
 };
 
 function clip(c) {
-  const early = c.opset < 11;
+  // Absent bounds were the largest numbers before opset 11, and are none since.
+  const early = c.opset < 11, most = early ? 3.4028234663852886e38 : Infinity;
   const bound = (i, attribute, fallback) => early ? c.attr(attribute, fallback) : c.has(i) ? c.list(i)[0] : fallback;
-  const low = bound(1, 'min', -Infinity), high = bound(2, 'max', Infinity);
+  const low = bound(1, 'min', -most), high = bound(2, 'max', most);
   if (low > high) c.lacks('TensorFlow.js clips to bounds in order only');
   c.out(c.tf.clipByValue(c.float(0), low, high), 0);
 }

@@ -11,6 +11,11 @@ function axesOf(c, dims, kernel) {
   if (n < 1 || n > 3) c.lacks('TensorFlow.js has windows over 1 to 3 axes');
   const one = Array(n).fill(1), pads = c.attr('pads', Array(2 * n).fill(0)), mode = c.attr('auto_pad', 'NOTSET');
   const strides = c.attr('strides', one), dilations = c.attr('dilations', one);
+  // The library does not look; its WebAssembly then writes where it must not.
+  const lists = [[kernel, n], [strides, n], [dilations, n], [pads, 2 * n]];
+  if (lists.some(([list, length]) => list.length !== length)) throw new Error('an attribute has not as many numbers as axes');
+  if ([...kernel, ...strides, ...dilations].some((x) => x < 1)) throw new Error('a window has no extent or step');
+  if (pads.some((x) => x < 0)) c.lacks('margins that cut off are not written for TensorFlow.js');
   return kernel.map((k, i) => {
     const axis = {size: dims[i + 2], kernel: k, stride: strides[i], dilation: dilations[i], begin: pads[i], end: pads[i + n]};
     axis.extent = (k - 1) * axis.dilation + 1;
@@ -42,6 +47,9 @@ const field = (axes, name) => axes.map((a) => a[name]);
 const widened = (tf, x) => tf.expandDims(x, 1);
 
 function addBias(c, y, i) {
+  if (c.has(i) && c.value(i).dims.join() !== String(y.shape[y.shape.length - 1])) {
+    throw new Error('the bias has not one element per channel');
+  }
   return c.has(i) ? c.tf.add(y, c.in(i)) : y;
 }
 
@@ -73,7 +81,10 @@ function conv(c) {
   const tf = c.tf, w = c.float(1), dims = c.value(0).dims, groups = c.attr('group', 1);
   const x = tf.transpose(c.float(0), toLast(dims.length));
   if (w.shape.length !== dims.length) throw new Error('inputs X and W differ in rank');
-  const axes = axesOf(c, dims, w.shape.slice(2));
+  const axes = axesOf(c, dims, w.shape.slice(2)), stated = c.attr('kernel_shape', w.shape.slice(2));
+  if (stated.join() !== w.shape.slice(2).join()) throw new Error('kernel_shape is not that of the weights');
+  if (dims[1] !== w.shape[1] * groups || w.shape[0] % groups !== 0) throw new Error('the channels do not fit');
+  if (axes.some((a) => a.result < 1)) throw new Error('the window does not fit');
   if (axes.some((a) => a.stride > 1 && a.dilation > 1)) c.lacks('TensorFlow.js strides or dilates, not both');
   if (groups > 1 && (groups !== dims[1] || w.shape[1] !== 1)) c.lacks('TensorFlow.js has no groups of channels');
   const y = groups > 1 ? depthwise(c, x, w, axes, dims[1]) : plainConv(c, x, w, axes);
@@ -100,6 +111,7 @@ function convTranspose(c) {
   const tf = c.tf, w = c.float(1), dims = c.value(0).dims, n = dims.length - 2;
   if (c.attr('group', 1) !== 1) c.lacks('tf.conv2dTranspose has no groups');
   if (n < 1 || n > 3) c.lacks('TensorFlow.js has windows over 1 to 3 axes');
+  if (w.shape.length !== dims.length || dims[1] !== w.shape[0]) throw new Error('the channels do not fit');
   const axes = transposedAxes(c, dims, w.shape.slice(2));
   let x = tf.transpose(c.float(0), toLast(dims.length));
   // [C, M, ...] as [..., M, C]
