@@ -59,10 +59,14 @@ TEST(NeverNegative, ASecondWriteCounts) {
 
 TEST(NeverNegative, WhatIsTakenFromAnotherVariableDependsOnIt) {
   const std::string other = node("w", "VariableV2", {}) + node("w/Assign", "Assign", {"w", "start"}) +
-                            node("w/read", "Identity", {"w"}) + node("update", "AssignAdd", {"v", "w/read"});
+                            node("w/read", "Identity", {"w"}) + node("grow", "AssignAdd", {"w", "keep"}) +
+                            node("update", "AssignAdd", {"v", "w/read"});
   EXPECT_EQ(support("0", other).lo, 0);
   EXPECT_EQ(support("0", other + node("descend", "ApplyGradientDescent", {"w", "share", "g"})).lo, -1);
 }
+
+// A graph without its training says nothing of its weights.
+TEST(NeverNegative, WhatNoStepChangesIsNotKnown) { EXPECT_EQ(support("0", "").lo, -1); }
 
 TEST(NeverNegative, SlotsOfOptimisers) {
   const auto adam = [](const std::string& m, const std::string& v) {

@@ -74,11 +74,35 @@ bool only_reads(std::string_view op) {
          op == "VariableShape" || op.starts_with("Save") || op == "ResourceGather" || op == "ResourceGatherNd";
 }
 
+bool changes_variables(std::string_view op) {
+  constexpr std::string_view kStarts[] = {"Assign",
+                                          "Apply",
+                                          "SparseApply",
+                                          "Scatter",
+                                          "ResourceApply",
+                                          "ResourceSparseApply",
+                                          "ResourceScatter",
+                                          "StridedSliceAssign",
+                                          "ResourceStridedSliceAssign"};
+  return std::ranges::any_of(kStarts, [&](std::string_view start) { return op.starts_with(start); });
+}
+
 }  // namespace
 
 NeverNegative::NeverNegative(const GraphDef& graph, const Nodes& nodes, std::function<double(const NodeDef&)> least)
     : nodes_(nodes), least_(std::move(least)) {
-  // Taken for granted of all at first; what breaks it is taken out until nothing changes.
+  // Of what no step changes the graph says nothing: it is a weight of a model without its training.
+  std::unordered_map<std::string_view, int> writes;
+  for (const NodeDef& node : graph.nodes) {
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const std::string_view variable = variable_of(node.inputs[i]);
+      if (!variable.empty()) writes[variable] += step_writes(node, i);
+    }
+  }
+  for (const auto& [variable, count] : writes) {
+    if (count < 2) negative_.insert(variable);
+  }
+  // Taken for granted of all others at first; what breaks it is taken out until nothing changes.
   for (bool changed = true; changed;) {
     changed = false;
     for (const NodeDef& node : graph.nodes) {
@@ -90,6 +114,18 @@ NeverNegative::NeverNegative(const GraphDef& graph, const Nodes& nodes, std::fun
       }
     }
   }
+}
+
+// The first value that is assigned is how it starts, and a checkpoint's is not a step; everything else is one.
+int NeverNegative::step_writes(const NodeDef& node, std::size_t place) const {
+  if (node.op != "Assign" && node.op != "AssignVariableOp") return changes_variables(node.op) ? 2 : 0;
+  if (place != 0 || node.inputs.size() < 2) return 0;
+  auto from = nodes_.find(node_of(node.inputs[1]));
+  for (int steps = 0; from != nodes_.end() && from->second->op == "Identity" && steps < 8; ++steps) {
+    if (from->second->inputs.empty()) break;
+    from = nodes_.find(node_of(from->second->inputs[0]));
+  }
+  return from != nodes_.end() && from->second->op.starts_with("Restore") ? 0 : 1;
 }
 
 // The variable whose handle or reference an input is; empty: none.

@@ -121,9 +121,17 @@ void eval_scatter(EvalCall& call) {
   write_rows(call, indices, values);
 }
 
+// Elements of the array that stay. Where their shape may be open still, those that were not written become zeros.
+Range staying(const RangeCall& call) {
+  const Type& type = call.in_type(0);
+  bool fixed = type.ranked && !type.shape.empty();
+  for (std::size_t i = 1; fixed && i < type.shape.size(); ++i) fixed = type.shape[i].least_size() >= 1;
+  return fixed ? call.hull(0) : join(call.hull(0), point(0));
+}
+
 // Any element may be the one that is written, or none.
 void range_write(RangeCall& call) {
-  const Range array = call.hull(0);
+  const Range array = staying(call);
   const Range value = call.hull(2);
   if (call.integer("accumulate") == 0) return call.out(0, join(array, value));
   // The same element may be written several times at once.
@@ -159,7 +167,7 @@ void eval_push(EvalCall& call) {
 void range_push(RangeCall& call) {
   const Type& before = call.in_type(0);
   const bool empty = before.ranked && !before.shape.empty() && before.shape[0].size == 0;
-  call.out(0, empty ? call.hull(1) : join(call.hull(0), call.hull(1)));
+  call.out(0, empty ? call.hull(1) : join(staying(call), call.hull(1)));
 }
 
 const OpDef kOps[] = {
