@@ -69,6 +69,27 @@ bool keeps_numbers(const NodeDef& cast) {
   return is_float(dtype("DstT")) && (is_float(from) || from == DType::boolean);
 }
 
+// Is this computed from what the variable holds?
+bool depends_on(const NeverNegative::Nodes& nodes, std::string_view input, std::string_view variable, int depth) {
+  const auto found = nodes.find(node_of(input));
+  if (found == nodes.end() || depth > 6) return false;
+  if (found->second->name == variable) return true;
+  return std::ranges::any_of(found->second->inputs, [&](std::string_view next) {
+    return !next.starts_with('^') && depends_on(nodes, next, variable, depth + 1);
+  });
+}
+
+// A step of training, not where it starts or what a checkpoint gives.
+bool updates(const NeverNegative::Nodes& nodes, const NodeDef& use, std::size_t place, std::string_view variable) {
+  const std::string_view op = use.op;
+  if (const Writer* writer = optimiser(op))
+    return std::ranges::find(writer->kept, static_cast<int>(place)) != writer->kept.end();
+  if (place != 0) return false;
+  if (op == "Assign" || op == "AssignVariableOp")
+    return use.inputs.size() > 1 && depends_on(nodes, use.inputs[1], variable, 0);
+  return op.starts_with("AssignAdd") || op == "ScatterAdd" || op == "ResourceScatterAdd";
+}
+
 bool only_reads(std::string_view op) {
   return op == "ReadVariableOp" || op == "Identity" || op == "VarIsInitializedOp" || op == "IsVariableInitialized" ||
          op == "VariableShape" || op.starts_with("Save") || op == "ResourceGather" || op == "ResourceGatherNd";
@@ -78,7 +99,18 @@ bool only_reads(std::string_view op) {
 
 NeverNegative::NeverNegative(const GraphDef& graph, const Nodes& nodes, std::function<double(const NodeDef&)> least)
     : nodes_(nodes), least_(std::move(least)) {
-  // Taken for granted of all at first; what breaks it is taken out until nothing changes.
+  // What no step updates is trained elsewhere, and may come back as anything.
+  std::unordered_set<std::string_view> updated;
+  for (const NodeDef& node : graph.nodes) {
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const std::string_view variable = variable_of(node.inputs[i]);
+      if (!variable.empty() && updates(nodes_, node, i, variable)) updated.insert(variable);
+    }
+  }
+  for (const NodeDef& node : graph.nodes) {
+    if (is_one_of(node.op, kVariables) && !updated.contains(node.name)) negative_.insert(node.name);
+  }
+  // Taken for granted of the others at first; what breaks it is taken out until nothing changes.
   for (bool changed = true; changed;) {
     changed = false;
     for (const NodeDef& node : graph.nodes) {
