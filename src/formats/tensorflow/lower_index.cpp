@@ -132,10 +132,11 @@ void lower_dynamic_stitch(TfCall& call) {
 void lower_dynamic_partition(TfCall& call) {
   Emit emit(call);
   const ValueId rows = as_rows(emit, call.in(0), emit.rank(call.in(1))), parts = emit.vector(call.in(1));
-  const std::int64_t count = call.integer("num_partitions");
-  for (std::int64_t i = 0; i < count; ++i) {
+  if (call.integer("num_partitions") < static_cast<std::int64_t>(call.output_count()))
+    throw Unsupported("more partitions are used than there are");
+  for (std::size_t i = 0; i < call.output_count(); ++i) {
     const ValueId here = emit.add("Equal", {parts, emit.number_like(static_cast<double>(i), parts)});
-    call.give(static_cast<std::size_t>(i), emit.add("Compress", {rows, here}, {{"axis", 0}}));
+    call.give(i, emit.add("Compress", {rows, here}, {{"axis", 0}}));
   }
 }
 

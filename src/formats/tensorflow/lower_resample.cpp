@@ -29,6 +29,8 @@ struct Coordinates {
 };
 
 Weights empty_weights(std::int64_t in, std::int64_t out) {
+  constexpr std::int64_t kMostWeights = 1 << 22;
+  if (in * out > kMostWeights) throw Unsupported("the images are too large to write their weights down");
   return Weights(static_cast<std::size_t>(out), std::vector<double>(static_cast<std::size_t>(in), 0.0));
 }
 

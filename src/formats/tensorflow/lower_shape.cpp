@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <string>
 
 #include "formats/tensorflow/emit.h"
 #include "tensor/convert.h"
@@ -11,6 +12,7 @@ namespace finity::tensorflow {
 namespace {
 
 constexpr std::int64_t kEnd = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kMostPieces = 1 << 16;
 
 // ---- shapes as numbers -----------------------------------------------------
 
@@ -146,16 +148,19 @@ void lower_pack(TfCall& call) {
   call.give(emit.concat(std::move(parts), axis));
 }
 
+// Pieces that somebody uses, of as many as the node says.
 void lower_unpack(TfCall& call) {
   Emit emit(call);
   const std::int64_t axis = call.integer("axis", 0), count = call.integer("num");
-  for (std::int64_t i = 0; i < count; ++i)
-    call.give(static_cast<std::size_t>(i), emit.gather(call.in(0), emit.whole(i), axis));
+  if (count < static_cast<std::int64_t>(call.output_count())) throw Unsupported("more pieces are used than there are");
+  for (std::size_t i = 0; i < call.output_count(); ++i)
+    call.give(i, emit.gather(call.in(0), emit.whole(static_cast<std::int64_t>(i)), axis));
 }
 
 void lower_split(TfCall& call) {
   Emit emit(call);
   const std::int64_t axis = emit.need_ints(call.in(0), "the axis").at(0), count = call.integer("num_split");
+  if (count < 1 || count > kMostPieces) throw Unsupported("it splits into " + std::to_string(count) + " pieces");
   if (count == 1) return call.give(emit.add("Identity", {call.in(1)}));
   call.give_all(
       call.add_all("Split", {call.in(1)}, static_cast<std::size_t>(count), {{"axis", axis}, {"num_outputs", count}}));

@@ -69,40 +69,48 @@ bool keeps_numbers(const NodeDef& cast) {
   return is_float(dtype("DstT")) && (is_float(from) || from == DType::boolean);
 }
 
+// Is this computed from what the variable holds?
+bool depends_on(const NeverNegative::Nodes& nodes, std::string_view input, std::string_view variable, int depth) {
+  const auto found = nodes.find(node_of(input));
+  if (found == nodes.end() || depth > 6) return false;
+  if (found->second->name == variable) return true;
+  return std::ranges::any_of(found->second->inputs, [&](std::string_view next) {
+    return !next.starts_with('^') && depends_on(nodes, next, variable, depth + 1);
+  });
+}
+
+// A step of training, not where it starts or what a checkpoint gives.
+bool updates(const NeverNegative::Nodes& nodes, const NodeDef& use, std::size_t place, std::string_view variable) {
+  const std::string_view op = use.op;
+  if (const Writer* writer = optimiser(op))
+    return std::ranges::find(writer->kept, static_cast<int>(place)) != writer->kept.end();
+  if (place != 0) return false;
+  if (op == "Assign" || op == "AssignVariableOp")
+    return use.inputs.size() > 1 && depends_on(nodes, use.inputs[1], variable, 0);
+  return op.starts_with("AssignAdd") || op == "ScatterAdd" || op == "ResourceScatterAdd";
+}
+
 bool only_reads(std::string_view op) {
   return op == "ReadVariableOp" || op == "Identity" || op == "VarIsInitializedOp" || op == "IsVariableInitialized" ||
          op == "VariableShape" || op.starts_with("Save") || op == "ResourceGather" || op == "ResourceGatherNd";
-}
-
-bool changes_variables(std::string_view op) {
-  constexpr std::string_view kStarts[] = {"Assign",
-                                          "Apply",
-                                          "SparseApply",
-                                          "Scatter",
-                                          "ResourceApply",
-                                          "ResourceSparseApply",
-                                          "ResourceScatter",
-                                          "StridedSliceAssign",
-                                          "ResourceStridedSliceAssign"};
-  return std::ranges::any_of(kStarts, [&](std::string_view start) { return op.starts_with(start); });
 }
 
 }  // namespace
 
 NeverNegative::NeverNegative(const GraphDef& graph, const Nodes& nodes, std::function<double(const NodeDef&)> least)
     : nodes_(nodes), least_(std::move(least)) {
-  // Of what no step changes the graph says nothing: it is a weight of a model without its training.
-  std::unordered_map<std::string_view, int> writes;
+  // What no step updates is trained elsewhere, and may come back as anything.
+  std::unordered_set<std::string_view> updated;
   for (const NodeDef& node : graph.nodes) {
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const std::string_view variable = variable_of(node.inputs[i]);
-      if (!variable.empty()) writes[variable] += step_writes(node, i);
+      if (!variable.empty() && updates(nodes_, node, i, variable)) updated.insert(variable);
     }
   }
-  for (const auto& [variable, count] : writes) {
-    if (count < 2) negative_.insert(variable);
+  for (const NodeDef& node : graph.nodes) {
+    if (is_one_of(node.op, kVariables) && !updated.contains(node.name)) negative_.insert(node.name);
   }
-  // Taken for granted of all others at first; what breaks it is taken out until nothing changes.
+  // Taken for granted of the others at first; what breaks it is taken out until nothing changes.
   for (bool changed = true; changed;) {
     changed = false;
     for (const NodeDef& node : graph.nodes) {
@@ -114,18 +122,6 @@ NeverNegative::NeverNegative(const GraphDef& graph, const Nodes& nodes, std::fun
       }
     }
   }
-}
-
-// The first value that is assigned is how it starts, and a checkpoint's is not a step; everything else is one.
-int NeverNegative::step_writes(const NodeDef& node, std::size_t place) const {
-  if (node.op != "Assign" && node.op != "AssignVariableOp") return changes_variables(node.op) ? 2 : 0;
-  if (place != 0 || node.inputs.size() < 2) return 0;
-  auto from = nodes_.find(node_of(node.inputs[1]));
-  for (int steps = 0; from != nodes_.end() && from->second->op == "Identity" && steps < 8; ++steps) {
-    if (from->second->inputs.empty()) break;
-    from = nodes_.find(node_of(from->second->inputs[0]));
-  }
-  return from != nodes_.end() && from->second->op.starts_with("Restore") ? 0 : 1;
 }
 
 // The variable whose handle or reference an input is; empty: none.
