@@ -9,7 +9,7 @@ namespace finity::fuzz {
 
 namespace {
 
-constexpr double kSecondsPerRequest = 20;
+constexpr double kSecondsPerRequest = 10;
 
 BackendSpec spec_of(const BackendName& name) {
   return {.family = std::string(name.kind->name), .version = name.version};

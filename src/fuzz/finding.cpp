@@ -78,9 +78,9 @@ Finding make_finding(Backend& backend, const Sample& sample, bool legal, const C
     return find_same(judged(candidate), complaint) != nullptr;
   };
   // Processes that die take long to start again.
-  const bool dies = complaint.symptom == Symptom::crash || complaint.symptom == Symptom::hang;
+  const bool hangs = complaint.symptom == Symptom::hang, dies = complaint.symptom == Symptom::crash || hangs;
   Finding finding{.backend = backend.spec(), .complaint = complaint, .legal = legal};
-  finding.sample = reduce(sample, still_shows, {.candidates = dies ? 60 : 500, .seconds = 60});
+  finding.sample = reduce(sample, still_shows, {.candidates = hangs ? 6 : dies ? 60 : 500, .seconds = 60});
   const std::vector<Complaint> last = judged(finding.sample);
   if (const Complaint* same = find_same(last, complaint)) finding.complaint = *same;
   finding.key = key_of(backend.spec(), finding.complaint, finding.sample);
