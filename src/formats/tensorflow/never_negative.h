@@ -24,13 +24,12 @@ class NeverNegative {
  private:
   std::string_view variable_of(std::string_view input) const;
   bool keeps(const NodeDef& write, std::size_t place) const;
-  int step_writes(const NodeDef& node, std::size_t place) const;
   bool not_negative(std::string_view input, int depth) const;
   bool op_not_negative(const NodeDef& node, int depth) const;
 
   const Nodes& nodes_;
   std::function<double(const NodeDef&)> least_;
-  std::unordered_set<std::string_view> negative_ = {};  // may become so, or no step changes them
+  std::unordered_set<std::string_view> negative_ = {};  // may become so
 };
 
 }  // namespace finity::tensorflow
