@@ -109,7 +109,8 @@ std::string reviewed_text(const ReviewedTable& before, const CaseOutcomes& now) 
       "#   op    runs    every case, with the reference's results but for the cases below\n"
       "#         partly  some cases are declined as not supported\n"
       "#         no      all are\n"
-      "#   case  one with another result, refusal or crash where the reference has a result, and why\n";
+      "#   case  one with another result, refusal or crash where the reference has a result, and why; `varies`: what\n"
+      "#         comes out is not the same every time\n";
   const auto line = [&](const char* kind, const std::string& name, const std::string& outcome) {
     const auto reason = before.reasons.find(name + "\t" + outcome);
     text += std::string(kind) + "\t" + name + "\t" + outcome;
@@ -117,7 +118,11 @@ std::string reviewed_text(const ReviewedTable& before, const CaseOutcomes& now) 
     text += "\n";
   };
   for (const auto& [name, outcome] : now.ops) line("op", name, outcome);
-  for (const auto& [name, outcome] : now.cases) line("case", name, outcome);
+  std::map<std::string, std::string> cases = now.cases;
+  for (const auto& [name, outcome] : before.cases) {
+    if (outcome == kVaries) cases[name] = outcome;
+  }
+  for (const auto& [name, outcome] : cases) line("case", name, outcome);
   return text;
 }
 

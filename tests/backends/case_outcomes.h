@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "backends/backends.h"
 
@@ -18,6 +19,9 @@ struct CaseOutcomes {
 };
 
 CaseOutcomes run_cases(Backend& backend);
+
+// A case of which nothing is expected, since it shows what was in memory before.
+inline constexpr std::string_view kVaries = "varies";
 
 struct ReviewedTable {
   std::map<std::string, std::string> ops = {}, cases = {}, reasons = {};
