@@ -7,7 +7,7 @@ ONNXRUNTIME ?= 1.30.0
 HOSTILE ?= 100000
 MODELS ?=
 SEED ?= 1
-FUZZERS = fuzz_onnx fuzz_tensor fuzz_npz fuzz_text fuzz_settings fuzz_model
+FUZZERS = fuzz_onnx fuzz_tensor fuzz_npz fuzz_text fuzz_settings fuzz_tensorflow fuzz_model
 # ./finity builds into the same folder, perhaps at the same time.
 locked = mkdir -p build && flock build/.lock
 

@@ -47,7 +47,7 @@ FILES = RANGE_FILES + ["src/ops/*.cpp"]
 EVERYWHERE = ["*"]
 ELEMENTWISE = ["src/domain/*"] + [
     f"src/ops/*/{name}.cpp"
-    for name in ["activation*", "binary_range", "cast*", "fact_rules", "function_range", "hazard", "range_*", "unary"]
+    for name in ["activation*", "binary_range", "cast*", "relation_rules", "function_range", "hazard", "range_*", "unary"]
 ]
 GROUPS = [
     ("check_test", "-With/Official*:Convert.*", EVERYWHERE),

@@ -131,8 +131,8 @@ double published_mean(const BenchReport& report, std::string_view strategy) {
 std::string total_line(const BenchReport& report, const std::string& strategy) {
   const Tally& tally = report.totals.at(strategy);
   std::string text = strategy + ": " + std::to_string(tally.hits) + " of " + std::to_string(tally.runs) +
-                     " runs hit, mean " + fixed(tally.mean_paid()) + " s with misses counted as " +
-                     fixed(report.limit, 0) + " s";
+                     " runs hit (" + std::to_string(tally.at_bug) + " at the bug's own operation), mean " +
+                     fixed(tally.mean_paid()) + " s with misses counted as " + fixed(report.limit, 0) + " s";
   const std::string faster = speed_up(report.totals, strategy);
   if (!faster.empty()) text += ", " + faster + " times faster than default";
   if (tally.confirmed < tally.hits) {
@@ -184,6 +184,7 @@ nlohmann::json row_json(const BugRow& row) {
     json["strategies"][strategy] = {{"runs", tally.runs},
                                     {"hits", tally.hits},
                                     {"confirmed", tally.confirmed},
+                                    {"at_the_bug", tally.at_bug},
                                     {"could_not_run", tally.failed},
                                     {"mean_seconds_of_hits", tally.mean_hit()},
                                     {"mean_seconds", tally.mean_paid()},
@@ -203,6 +204,7 @@ void Tally::add(const BenchRun& run) {
   if (run.hit) {
     ++hits;
     confirmed += run.confirmed ? 1 : 0;
+    at_bug += run.at_bug ? 1 : 0;
     hit_seconds += run.seconds;
   } else {
     missed = run.error.empty() ? run.closest : run.error;

@@ -15,6 +15,7 @@ struct Tally {
   int runs = 0;
   int hits = 0;
   int confirmed = 0;
+  int at_bug = 0;           // hits at the bug's own operation
   int failed = 0;           // could not be run
   double hit_seconds = 0;   // sum over hits
   double paid_seconds = 0;  // the same, a miss counted with its limit

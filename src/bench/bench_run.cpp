@@ -27,7 +27,8 @@ std::vector<BenchRun> sweep_runs(const BenchOptions& options) {
                       .epsilon = epsilon,
                       .switch_rate = rate,
                       .limit = options.limit,
-                      .data = options.data});
+                      .data = options.data,
+                      .strict = options.strict});
     }
   };
   for (const char* bug : {"3", "18", "35a"}) {
@@ -39,20 +40,33 @@ std::vector<BenchRun> sweep_runs(const BenchOptions& options) {
   return runs;
 }
 
-std::string site_of(const GristBug& bug) { return bug.nodes.front(); }
+// Backward nodes carry the name of the forward one.
+std::string backward_prefix(const std::string& node) { return "gradient/" + node + "/"; }
+
+std::string site_of(const GristBug& bug) {
+  return bug.derivative ? backward_prefix(bug.nodes.front()) + "Div" : bug.nodes.front();
+}
+
+bool is_at_bug(const GristBug& bug, const std::string& node) {
+  return std::ranges::any_of(bug.nodes, [&](const std::string& own) {
+    return (node == own && !bug.derivative) || node.starts_with(backward_prefix(own));
+  });
+}
 
 std::string question_text(const BenchRun& run) {
   return run.strategy + "|" + std::to_string(run.seed) + "|" + std::to_string(run.epsilon) + "|" +
-         std::to_string(run.switch_rate) + "|" + std::to_string(run.limit) + "|" + run.data;
+         std::to_string(run.switch_rate) + "|" + std::to_string(run.limit) + "|" + run.data +
+         (run.strict ? "|strict" : "");
 }
 
-void fill_in(BenchRun& run, const ProgramOutcome& outcome) {
+void fill_in(BenchRun& run, const GristBug& bug, const ProgramOutcome& outcome) {
   run.hit = outcome.hit;
   run.confirmed = outcome.confirmed;
   run.seconds = outcome.seconds;
   run.iterations = outcome.iterations;
   run.steps = outcome.steps;
   run.node = outcome.node_name;
+  run.at_bug = outcome.hit && is_at_bug(bug, outcome.node_name);
   run.closest = outcome.closest_text;
   run.engine = outcome.engine;
 }
@@ -77,6 +91,8 @@ Json to_json(const BenchRun& run) {
           {"iterations", run.iterations},
           {"steps", run.steps},
           {"node", run.node},
+          {"at_bug", run.at_bug},
+          {"strict", run.strict},
           {"closest", run.closest},
           {"engine", run.engine},
           {"error", run.error}};
@@ -90,12 +106,14 @@ BenchRun run_from(const Json& json) {
           .switch_rate = json.at("switch_rate"),
           .limit = json.at("limit"),
           .data = json.at("data"),
+          .strict = json.at("strict"),
           .hit = json.at("hit"),
           .confirmed = json.at("confirmed"),
           .seconds = json.at("seconds"),
           .iterations = json.at("iterations"),
           .steps = json.at("steps"),
           .node = json.at("node"),
+          .at_bug = json.at("at_bug"),
           .closest = json.at("closest"),
           .engine = json.at("engine"),
           .error = json.at("error")};
@@ -135,7 +153,8 @@ std::vector<BenchRun> planned_runs(const BenchOptions& options) {
                         .strategy = std::string(name(strategy)),
                         .seed = static_cast<std::uint64_t>(seed),
                         .limit = options.limit,
-                        .data = options.data});
+                        .data = options.data,
+                        .strict = options.strict});
       }
     }
   }
@@ -166,9 +185,10 @@ void Bench::run(BenchRun& run) {
                           .seconds = run.limit,
                           .epsilon = run.epsilon,
                           .switch_rate = run.switch_rate,
-                          .site = site_of(*bug)};
+                          .site = site_of(*bug),
+                          .any_failure = !run.strict};
   try {
-    fill_in(run, search_(program, search));
+    fill_in(run, *bug, search_(program, search));
   } catch (const Error& error) {
     run.error = error.what();
   }

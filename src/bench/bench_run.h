@@ -24,6 +24,7 @@ struct BenchRun {
   double switch_rate = 0.05;
   double limit = 0;       // seconds it was given
   std::string data = {};  // what it learned: "synthetic" or "MNIST"
+  bool strict = false;    // only a failure at the bug's own operation counts; else any, as in the paper
 
   // What came of it.
   bool hit = false;
@@ -32,6 +33,7 @@ struct BenchRun {
   std::uint64_t iterations = 0;
   std::uint64_t steps = 0;
   std::string node = {};     // that made the first NaN or Inf
+  bool at_bug = false;       // which is the bug's own operation, or its derivative
   std::string closest = {};  // how near it came, when it missed
   std::string engine = {};
   std::string error = {};  // why it could not be run
@@ -46,6 +48,7 @@ struct BenchOptions {
   int seeds = 1;
   double limit = 30;
   bool sweep = false;  // the paper's study of its two parameters instead of the whole
+  bool strict = false;
   std::string data = "synthetic";
 };
 

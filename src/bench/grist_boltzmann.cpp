@@ -47,7 +47,8 @@ Recipe machine(const Config& config, const Build& build) {
   const std::int64_t batch = build.small ? 4 : 64;
   Maker maker(batch);
   const std::string v = maker.images("x", {kVisible});
-  const LegalRange unit = {0, 1};
+  // Draws are below 1.
+  const LegalRange unit = {0, 0.99999994};
   const std::string u1 = maker.draw("draw_hidden", {batch, kHidden}, begin::uniform(0, 1), unit, true);
   const std::string u2 = maker.draw("draw_visible", {batch, kVisible}, begin::uniform(0, 1), unit, true);
   maker.weight("w", {kHidden, kVisible}, begin::normal(0.01));

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "base/memory_error.h"
@@ -26,7 +25,6 @@ Analyzer::Analyzer(const Graph& graph, const Types& types, const Premises& premi
     : graph_(graph), types_(types), premises_(premises), options_(options), taints_(graph.values().size()) {
   result_.ranges.resize(graph.values().size());
   result_.reached.resize(graph.values().size(), false);
-  result_.guarded.resize(graph.values().size(), false);
   last_site_.resize(graph.nodes().size(), -1);
   modelled_.resize(graph.nodes().size(), false);
   unrounded_.resize(graph.values().size(), false);
@@ -34,6 +32,21 @@ Analyzer::Analyzer(const Graph& graph, const Types& types, const Premises& premi
   const auto limit = std::chrono::duration<double>(options.time_limit > 0 ? options.time_limit : 1e9);
   deadline_ = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(limit);
 }
+
+namespace {
+
+// A finding is explained by one that nothing explains.
+void shorten_roots(std::vector<Finding>& findings) {
+  for (Finding& finding : findings) {
+    for (std::size_t steps = 0; finding.root >= 0 && steps < findings.size(); ++steps) {
+      const int next = findings[static_cast<std::size_t>(finding.root)].root;
+      if (next < 0 || &findings[static_cast<std::size_t>(next)] == &finding) break;
+      finding.root = next;
+    }
+  }
+}
+
+}  // namespace
 
 Analysis Analyzer::run() {
   find_missing_weights();
@@ -44,6 +57,8 @@ Analysis Analyzer::run() {
     result_.ranges[id.at()] = std::move(range);
     result_.reached[id.at()] = true;  // also in bodies of which nothing is known
   }
+  for (auto& [index, finding] : joined_findings_) result_.findings[static_cast<std::size_t>(index)] = finding;
+  shorten_roots(result_.findings);
   trace_paths();
   return std::move(result_);
 }
@@ -73,6 +88,7 @@ void Analyzer::run_node(NodeId id) {
     result_.complete = limit_.empty();
   }
   if (!result_.complete) return stop_at(id);
+  drop_sites(id);
   const std::string trouble = trouble_with(id);
   if (trouble.empty()) return;
   if (probing_ == 0) abandon_bodies(id, trouble);
@@ -84,7 +100,7 @@ std::string Analyzer::limit_text() const { return "the " + std::string(limit_) +
 
 // Evaluates the node; "" when all went well.
 std::string Analyzer::trouble_with(NodeId id) {
-  const auto [probing, depth, visit] = std::tuple(probing_, depth_, visit_);
+  const auto [probing, depth] = std::pair(probing_, depth_);
   const Node& node = graph_.node(id);
   try {
     with_memory_errors([&] { evaluate(id, node); });
@@ -93,7 +109,6 @@ std::string Analyzer::trouble_with(NodeId id) {
   } catch (const Error& error) {
     probing_ = probing;
     depth_ = depth;
-    visit_ = visit;
     return error.what();
   }
 }
@@ -113,6 +128,7 @@ void Analyzer::abandon_bodies(NodeId id, const std::string& reason) {
   for (const BodyId body : bodies_of(graph_.node(id).attrs)) {
     for (const NodeId inner : graph_.body(body).nodes) {
       undecide(inner, reason);
+      join_sites(inner);
       for (const ValueId out : graph_.node(inner).outputs) {
         if (out.valid()) joined_[out] = uniform(types_[out], top(types_[out].dtype));
       }
@@ -135,6 +151,7 @@ void Analyzer::stop_at(NodeId id) {
     if (out.valid()) taints_[out.at()].unmodelled = stopped_at_;
   }
   leave_undecided(id, limit_text() + " before it", true);
+  if (graph_.node(id).body != Graph::kMain) join_sites(id);
   for (const BodyId body : bodies_of(graph_.node(id).attrs)) {
     for (const NodeId inner : graph_.body(body).nodes) stop_at(inner);
   }
@@ -163,7 +180,14 @@ void Analyzer::trace_paths() {
       return rule_result(node, std::move(operands), output).hull();
     };
   }
-  CauseTracer tracer(graph_, types_, result_, std::move(rule), [this](const Node& node) { return operands_of(node); });
+  const auto operands = [this](const Node& node) {
+    Operands all = operands_of(node);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (all[i].range != nullptr) all[i].range = &result_.used(node.inputs[i]);
+    }
+    return all;
+  };
+  CauseTracer tracer(graph_, types_, result_, std::move(rule), operands);
   for (Finding& finding : result_.findings) {
     if (finding.verdict != Verdict::proved && finding.value.valid() && finding.node.valid()) tracer.trace(finding);
   }
@@ -221,8 +245,15 @@ void Analyzer::forget_results(NodeId id) {
 }
 
 const AbsTensor& Analyzer::get(ValueId id) {
-  if (!result_.reached[id.at()]) store(id, constant_range(id));
+  for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
+    if (const auto found = scope->values.find(id); found != scope->values.end()) return found->second;
+  }
+  if (!result_.reached[id.at()]) store_for_all(id, constant_range(id));
   return result_.ranges[id.at()];
+}
+
+bool Analyzer::restricted() const {
+  return std::ranges::any_of(scopes_, [](const Scope& scope) { return scope.takes_results; });
 }
 
 AbsTensor Analyzer::constant_range(ValueId id) {
@@ -243,7 +274,7 @@ AbsTensor Analyzer::constant_range(ValueId id) {
 }
 
 // Each cell that is not expressed by others becomes a symbol of its own.
-void Analyzer::store(ValueId id, AbsTensor range) {
+AbsTensor Analyzer::settled(ValueId id, AbsTensor range) {
   if (!range.identity.valid()) range.identity = id;
   set_limits(range, types_[id]);
   if (options_.ranges.affine) {
@@ -261,7 +292,18 @@ void Analyzer::store(ValueId id, AbsTensor range) {
   }
   constexpr std::size_t kSymbolBytes = 96;
   stored_ += range.cells.size() * (sizeof(Range) + kSymbolBytes) + range.forms.size() * (sizeof(Form) + sizeof(Term));
-  result_.ranges[id.at()] = std::move(range);
+  return range;
+}
+
+void Analyzer::store(ValueId id, AbsTensor range) {
+  if (scopes_.empty() || !scopes_.back().takes_results) return store_for_all(id, std::move(range));
+  scopes_.back().values.insert_or_assign(id, settled(id, std::move(range)));
+  taints_[id.at()] = {};
+}
+
+// Whatever scope is open.
+void Analyzer::store_for_all(ValueId id, AbsTensor range) {
+  result_.ranges[id.at()] = settled(id, std::move(range));
   result_.reached[id.at()] = true;
   taints_[id.at()] = {};
   if (depth_ > 0 && probing_ == 0) remember(id);
@@ -277,7 +319,6 @@ std::vector<AbsTensor> Analyzer::run_body(BodyId id, std::span<const AbsTensor> 
   if (!result_.complete) throw Error(limit_text());  // ends the loop
   const Body& body = graph_.body(id);
   ++depth_;
-  const std::size_t outer = std::exchange(visit_, ++visits_);
   // What enters the body comes from its owner's operands, or from the iteration before.
   Taint entering = body.owner.valid() ? taint_of(graph_.node(body.owner)) : Taint{};
   for (const ValueId output : body.outputs) {
@@ -297,8 +338,8 @@ std::vector<AbsTensor> Analyzer::run_body(BodyId id, std::span<const AbsTensor> 
   for (const ValueId output : body.outputs) {
     outputs.push_back(output.valid() ? get(output) : uniform(Type{}, top(DType::undefined)));
   }
+  if (probing_ == 0) std::ranges::for_each(body.nodes, [this](NodeId node) { join_sites(node); });
   --depth_;
-  visit_ = outer;
   return outputs;
 }
 
@@ -313,24 +354,8 @@ std::vector<AbsTensor> Analyzer::probe_body(BodyId id, std::span<const AbsTensor
 std::vector<AbsTensor> Analyzer::run_branch(BodyId id, const Node& node, std::size_t condition, bool truth) {
   Restrictions restrictions;
   collect_restrictions(node.inputs[condition], truth, restrictions, 0);
-  std::vector<std::pair<ValueId, AbsTensor>> saved;
-  for (auto& [value, range] : restrictions) {
-    saved.emplace_back(value, result_.ranges[value.at()]);
-    const ValueId identity = result_.ranges[value.at()].identity;
-    result_.ranges[value.at()] = range;
-    result_.ranges[value.at()].identity = identity;
-  }
-  const auto restore = [&] {
-    for (auto& [value, range] : saved) result_.ranges[value.at()] = std::move(range);
-  };
-  try {
-    std::vector<AbsTensor> outputs = run_body(id, {});
-    restore();
-    return outputs;
-  } catch (...) {
-    restore();
-    throw;
-  }
+  const OpenScope scope(*this, {.values = std::move(restrictions)});
+  return run_body(id, {});
 }
 
 namespace {

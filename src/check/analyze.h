@@ -43,21 +43,27 @@ struct Finding {
   int from_end = 0;
 };
 
-// A value that a select uses only at some elements.
-struct Unguarded {
-  Range range = {};    // of all elements, used or not
-  NodeId select = {};  // the node that chooses
+// What a value is where a select takes it. It feeds nothing else, and is computed again from operands that the select's
+// condition restricts.
+struct Conditional {
+  AbsTensor range = {};
+  NodeId select = {};
 };
 
 struct Analysis {
-  std::vector<AbsTensor> ranges;                     // by ValueId; hull() is what reports print
-  std::vector<bool> reached;                         // by ValueId
-  std::vector<bool> guarded;                         // by ValueId: the range holds only where a select takes the value
-  std::unordered_map<ValueId, Unguarded> unguarded;  // of these values
-  std::vector<Finding> findings;                     // every site, the proved ones too, in graph order
-  std::vector<Note> notes;                           // unmodelled ops, lost precision
+  std::vector<AbsTensor> ranges;                         // by ValueId, of all elements; hull() is what reports print
+  std::vector<bool> reached;                             // by ValueId
+  std::unordered_map<ValueId, Conditional> conditional;  // beside the ranges of all elements
+  std::vector<Finding> findings;                         // every site, the proved ones too, in graph order
+  std::vector<Note> notes;                               // unmodelled ops, lost precision
   std::size_t modelled_nodes = 0;
   bool complete = true;  // false: a time or memory limit was hit
+
+  // As whoever uses the value sees it.
+  const AbsTensor& used(ValueId id) const {
+    const auto found = conditional.find(id);
+    return found == conditional.end() ? ranges[id.at()] : found->second.range;
+  }
 };
 
 Analysis analyze(const Graph& graph, const Types& types, const Premises& premises, const CheckOptions& options = {});

@@ -5,11 +5,13 @@
 
 #include <array>
 #include <chrono>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
 #include "check/analyze.h"
+#include "graph/users.h"
 #include "ops/shared/lengths.h"
 #include "ops/table/op.h"
 
@@ -47,10 +49,10 @@ struct ComputationHash {
   }
 };
 
-// What was found before the current run of a body: a guard decides anew what this run found, not what earlier ones did.
-struct Earlier {
-  std::size_t visit = 0;
-  Finding finding = {};
+// What a node makes of its operands: computed without traces, then stored as a whole or dropped.
+struct NodeResult {
+  std::vector<std::optional<AbsTensor>> outputs = {};  // nothing: the rule says nothing of it
+  std::vector<Site> sites = {};
 };
 
 class Analyzer {
@@ -62,14 +64,23 @@ class Analyzer {
  private:
   using Operands = std::vector<RangeCall::Operand>;
   using Restrictions = std::unordered_map<ValueId, AbsTensor>;
+  // Ranges that hold under a condition, seen instead of those of all elements while it is open.
+  struct Scope {
+    Restrictions values = {};
+    bool takes_results = false;  // what is computed in it holds in it only
+  };
+  class OpenScope;
 
   // analyze.cpp
   void store_inputs();
   void run_nodes(const Body& body);
   void run_node(NodeId id);
   const AbsTensor& get(ValueId id);
+  bool restricted() const;
   AbsTensor constant_range(ValueId id);
+  AbsTensor settled(ValueId id, AbsTensor range);
   void store(ValueId id, AbsTensor range);
+  void store_for_all(ValueId id, AbsTensor range);
   void remember(ValueId id);
   std::vector<AbsTensor> run_body(BodyId id, std::span<const AbsTensor> inputs);
   std::vector<AbsTensor> probe_body(BodyId id, std::span<const AbsTensor> inputs);
@@ -91,9 +102,12 @@ class Analyzer {
   bool store_known(const Node& node);
   bool leaves_integers(const Node& node);
   bool fold(NodeId id, const Node& node, const Operands& operands);
+  RangeCall call_of(const Node& node, Operands operands);
+  RangeCall::Hooks hooks_for(const Node& node);
+  NodeResult result_of(const Node& node, Operands operands, const RangeCall::Hooks& hooks);
   void apply_rule(NodeId id, const Node& node, Operands operands);
   void join_wider(const Node& node, RangeCall& call, const RangeCall::Hooks& hooks);
-  void store_outputs(NodeId id, const Node& node, RangeCall& call, const Operands& operands, const Flags& flags);
+  void store_outputs(NodeId id, const Node& node, NodeResult result, const Operands& operands, const Flags& flags);
   ValueId same_computation(const Node& node);
   Taint taint_of(const Node& node) const;
   void set_taint(ValueId out, const Taint& taint);
@@ -141,20 +155,21 @@ class Analyzer {
   int ignorance_at(NodeId id) const;
   int record(NodeId id, ValueId value, const Site& site);
   int finding_of(NodeId id, ValueId value, const Site& site);
-  void keep_earlier(int index, bool is_new);
+  void drop_sites(NodeId id);
+  void join_sites(NodeId id);
   void explain_by_operands(NodeId id, int index);
 
   // guards.cpp
-  void forget_this_visit(NodeId id);
   AbsTensor assuming(const Node& node, std::size_t operand, std::size_t condition, bool truth);
   void collect_restrictions(ValueId condition, bool truth, Restrictions& restrictions, int depth);
-  void restrict_by(ValueId value, const AbsTensor& other, Relation relation, bool truth, Restrictions& restrictions);
+  void restrict_by(ValueId value, const AbsTensor& other, Comparison comparison, bool truth,
+                   Restrictions& restrictions);
   void restrict_size(ValueId value, const AbsTensor& size, Restrictions& restrictions);
   std::vector<NodeId> guarded_nodes(const Node& select, std::size_t operand);
   bool not_below(ValueId whole, ValueId part);
   bool used_only_by(ValueId value, std::span<const NodeId> nodes, NodeId select, std::size_t operand) const;
-  void count_users();
-  void keep_unguarded(std::span<const NodeId> nodes, NodeId select);
+  void keep_unguarded(std::span<const NodeId> nodes);
+  void keep_conditional(NodeId id, NodeId select);
 
   void trace_paths();
 
@@ -171,9 +186,9 @@ class Analyzer {
   std::unordered_map<Computation, ValueId, ComputationHash> computed_;  // first value of each computation
   // The findings of a node are a chain: the last one by NodeId, the one before by finding.
   std::vector<int> last_site_, site_before_;
-  std::unordered_map<int, Earlier> earlier_;  // by finding, inside bodies
-  std::size_t visits_ = 0, visit_ = 0;        // of bodies: how many, and the current one
-  std::vector<std::vector<NodeId>> users_;    // by ValueId, filled when the first guard is met
+  std::unordered_map<int, Finding> joined_findings_;  // of body nodes, over all finished iterations
+  Users users_;                                       // filled when the first guard is met
+  std::vector<Scope> scopes_;
   std::chrono::steady_clock::time_point deadline_;
   std::string_view limit_;  // that was reached
   NodeId stopped_at_ = {};
@@ -182,9 +197,19 @@ class Analyzer {
   std::size_t stored_ = 0;                             // bytes of ranges, about
   int depth_ = 0;                                      // of subgraphs
   int probing_ = 0;                                    // > 0: nothing is recorded
-  int restricted_ = 0;                                 // > 0: ranges hold under a condition only
   int measuring_ = 0;                                  // nodes whose operands' lengths are being asked for
   std::unordered_map<std::uint64_t, double> lengths_;  // by value and axes
+};
+
+class Analyzer::OpenScope {
+ public:
+  OpenScope(Analyzer& analyzer, Scope scope) : analyzer_(analyzer) { analyzer_.scopes_.push_back(std::move(scope)); }
+  ~OpenScope() { analyzer_.scopes_.pop_back(); }
+  OpenScope(const OpenScope&) = delete;
+  OpenScope& operator=(const OpenScope&) = delete;
+
+ private:
+  Analyzer& analyzer_;
 };
 
 }  // namespace finity

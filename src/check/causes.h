@@ -59,7 +59,7 @@ class CauseTracer {
   static Part widest_end(const Range& range);
   Part start(const Finding& finding) const;
   Part part_in(ValueId value, const Part& part) const;
-  Range hull(ValueId value) const { return analysis_.ranges[value.at()].hull(); }
+  Range hull(ValueId value) const { return analysis_.used(value).hull(); }
   bool is_fixed(ValueId value) const;
   bool can_ask(const Node& node) const;
   Step step_back(ValueId value, const Part& part);

@@ -129,10 +129,25 @@ class Confirmation {
 
 }  // namespace
 
+namespace {
+
+// Elements that are drawn for one run: the weights of a large model and its optimiser are not worth a second look.
+constexpr double kMostDrawn = 1 << 24;
+
+double elements_to_draw(const Types& types, const Premises& premises) {
+  double count = 0;
+  for (std::size_t i = 0; i < premises.of.size(); ++i) {
+    if (premises.of[i]) count += static_cast<double>(types.of[i].elements().least_size());
+  }
+  return count;
+}
+
+}  // namespace
+
 std::vector<FailingRun> confirm_certain(const Graph& graph, const Types& types, const Premises& premises,
                                         const Analysis& analysis, double seconds) {
   Confirmation confirmation(graph, premises, analysis);
-  if (!confirmation.is_needed()) return {};
+  if (!confirmation.is_needed() || elements_to_draw(types, premises) > kMostDrawn) return {};
   const TimeLimit limit(seconds);
   Rng rng(0);
   try {

@@ -70,7 +70,7 @@ class Resolver {
   Range between(ValueId id, DType dtype, double lo, double hi, const InputContract& wish);
   Range integers_between(ValueId id, DType dtype, double lo, double hi, const InputContract& wish);
   void add_columns(AbsTensor& x, ValueId id, DType dtype, const InputContract& wish);
-  void add_row_facts(AbsTensor& x, ValueId id, const InputContract& wish);
+  void add_rows(AbsTensor& x, ValueId id, const InputContract& wish);
   void add_sizes();
   void note_unused();
   [[noreturn]] void fail(ValueId id, const InputContract& wish, const std::string& why) const {
@@ -190,7 +190,7 @@ double normalisation_error(DType dtype, double count) {
   return std::min(0.5, 2 * (terms + 2) * unit_roundoff(dtype));
 }
 
-void Resolver::add_row_facts(AbsTensor& x, ValueId id, const InputContract& wish) {
+void Resolver::add_rows(AbsTensor& x, ValueId id, const InputContract& wish) {
   const auto axis_bit = [&](int axis) -> std::uint32_t {
     if (!x.ranked) fail(id, wish, "has an unknown number of axes; give its shape");
     const int rank = static_cast<int>(x.rank());
@@ -206,18 +206,18 @@ void Resolver::add_row_facts(AbsTensor& x, ValueId id, const InputContract& wish
     }
     if (!(hull.hi >= least)) fail(id, wish, "cannot have a true element in that range");
     Range range = {.lo = least, .hi = hull.hi, .pinf = hull.pinf, .integer = hull.integer};
-    x.facts.push_back({.kind = Fact::Kind::row_max, .axes = axis_bit(*wish.one_true_axis), .range = range});
+    x.relations.push_back(RowBound{.axes = axis_bit(*wish.one_true_axis), .of = Of::largest, .in = range});
   }
   if (wish.one_zero_axis) {
     if (!hull.contains(0) || hull.hi > 0 || hull.pinf) fail(id, wish, "must be 0 or negative, and 0 somewhere");
-    x.facts.push_back({.kind = Fact::Kind::row_max, .axes = axis_bit(*wish.one_zero_axis), .range = point(0)});
+    x.relations.push_back(RowBound{.axes = axis_bit(*wish.one_zero_axis), .of = Of::largest, .in = point(0)});
   }
   if (wish.sums_to_one_axis) {
     if (!is_float(x.dtype)) fail(id, wish, "cannot be normalised: it is not a float");
     if (!(hull.lo >= 0) || hull.pinf || hull.ninf || hull.nan) fail(id, wish, "must be finite and not negative");
     const std::uint32_t axes = axis_bit(*wish.sums_to_one_axis);
     const double error = normalisation_error(x.dtype, x.most_count(axes));
-    x.facts.push_back({.kind = Fact::Kind::row_sum, .axes = axes, .range = {.lo = 1 - error, .hi = 1 + error}});
+    x.relations.push_back(RowBound{.axes = axes, .of = Of::sum, .in = {.lo = 1 - error, .hi = 1 + error}});
   }
 }
 
@@ -228,7 +228,7 @@ void Resolver::add_declared(ValueId id, const InputContract& wish, const Guess* 
   }
   AbsTensor x = uniform(types_[id], declared_range(id, dtype, wish, guess));
   add_columns(x, id, dtype, wish);
-  add_row_facts(x, id, wish);
+  add_rows(x, id, wish);
   x.identity = id;
   result_.of[id.at()] = std::make_shared<AbsTensor>(std::move(x));
 }
@@ -286,6 +286,9 @@ void Resolver::add_weights() {
   const auto lacks_data = [](const Value& value) { return value.constant && !value.constant->missing().empty(); };
   const bool asks_uses = !trained || std::ranges::any_of(graph_.values(), lacks_data);
   const WeightUses uses = asks_uses ? weight_uses(graph_) : WeightUses{};
+  // A graph that says what its variables start from has no other weights: its constants are what they are.
+  const bool varies =
+      !trained && !(contract_.weights == WeightMode::initial && std::ranges::any_of(graph_.values(), is_initial));
   std::size_t varied = 0;
   for (std::size_t i = 0; i < graph_.values().size(); ++i) {
     const Value& value = graph_.values()[i];
@@ -298,7 +301,7 @@ void Resolver::add_weights() {
       }
     }
     std::optional<Range> range = initial_range(value);
-    if (!range && !trained) range = weight_range(*value.constant, contract_.weights, uses[i]);
+    if (!range && varies) range = weight_range(*value.constant, contract_.weights, uses[i]);
     if (range && !is_initial(value)) ++varied;
     if (!range && lacks_data(value)) {
       range = any_finite(value.constant->dtype());

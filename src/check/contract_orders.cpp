@@ -99,8 +99,8 @@ void order_inputs(const Types& types, ValueId greater, ValueId smaller, const st
   }
   AbsTensor& above = *premises.of[greater.at()];
   AbsTensor& below = *premises.of[smaller.at()];
-  above.facts.push_back({.kind = Fact::Kind::at_least, .source = smaller});
-  below.facts.push_back({.kind = Fact::Kind::at_most, .source = greater});
+  above.relations.push_back(AggregateBound{.source = {smaller}, .of = Of::largest, .order = Order::at_least});
+  below.relations.push_back(AggregateBound{.source = {greater}, .of = Of::smallest, .order = Order::at_most});
   if (!above.cut() && !below.cut()) tighten(above.cells[0], below.cells[0], origin);
 }
 

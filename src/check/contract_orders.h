@@ -9,7 +9,7 @@
 
 namespace finity {
 
-// Adds facts to the premises' tensors, cuts columns, and tightens ranges by what the orders say.
+// Adds relations to the premises' tensors, cuts columns, and tightens ranges by what the orders say.
 void add_orders(const Graph& graph, const Types& types, std::span<const OrderContract> orders, Premises& premises);
 
 // Makes each of these columns of the last axis (of known size) a block of its own.

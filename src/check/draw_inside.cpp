@@ -80,30 +80,30 @@ Tensor stored(DType dtype, const Dims& dims, const std::vector<double>& values) 
   return from_elements<std::int64_t>(dtype, dims, integers);
 }
 
-// The rows of a fact with one axis.
-std::optional<AxisView> rows_of(const Fact& fact, const Dims& dims) {
+// Rows along one axis.
+std::optional<AxisView> rows_of(const RowBound& bound, const Dims& dims) {
   for (std::size_t axis = 0; axis < dims.size(); ++axis) {
-    if (fact.axes == std::uint32_t{1} << axis) return AxisView(dims, axis);
+    if (bound.axes == std::uint32_t{1} << axis) return AxisView(dims, axis);
   }
   return std::nullopt;
 }
 
 // Puts one element of every row into the range that the largest element must have.
-void raise_rows(std::vector<double>& values, const AxisView& rows, const Fact& fact, DType dtype, Style style,
+void raise_rows(std::vector<double>& values, const AxisView& rows, const Range& in, DType dtype, Style style,
                 Rng& rng) {
   for (std::int64_t o = 0; o < rows.outer; ++o) {
     for (std::int64_t i = 0; i < rows.inner; ++i) {
       bool good = rows.length == 0;
-      for (std::int64_t k = 0; k < rows.length; ++k) good |= fact.range.contains(values[rows.at(o, k, i)]);
+      for (std::int64_t k = 0; k < rows.length; ++k) good |= in.contains(values[rows.at(o, k, i)]);
       if (good) continue;
       const auto k = static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(rows.length)));
-      values[rows.at(o, k, i)] = draw(fact.range, dtype, style, rng);
+      values[rows.at(o, k, i)] = draw(in, dtype, style, rng);
     }
   }
 }
 
 // Rows that sum to one: scaled where rounding allows it, else a single one.
-void normalise_rows(std::vector<double>& values, const AxisView& rows, const Fact& fact, DType dtype, Rng& rng) {
+void normalise_rows(std::vector<double>& values, const AxisView& rows, const Range& in, DType dtype, Rng& rng) {
   for (std::int64_t o = 0; o < rows.outer; ++o) {
     for (std::int64_t i = 0; i < rows.inner && rows.length > 0; ++i) {
       double sum = 0;
@@ -114,7 +114,7 @@ void normalise_rows(std::vector<double>& values, const AxisView& rows, const Fac
         x = sum > 0 ? round_to(dtype, x / sum) : 0;
         now += x;
       }
-      if (fact.range.contains(now)) continue;
+      if (in.contains(now)) continue;
       const std::int64_t one = static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(rows.length)));
       for (std::int64_t k = 0; k < rows.length; ++k) values[rows.at(o, k, i)] = k == one ? 1 : 0;
     }
@@ -141,7 +141,7 @@ class Drawer {
   Dims dims_of(ValueId id);
   bool is_wide_guess(ValueId id) const;
   std::vector<double> numbers(const AbsTensor& range, const Dims& dims);
-  void apply_facts(const AbsTensor& range, const Dims& dims, std::vector<double>& values);
+  void apply_relations(const AbsTensor& range, const Dims& dims, std::vector<double>& values);
   void order_columns();
   void order_inputs();
   void order(double& greater, double& smaller, const Range& above, const Range& below) const;
@@ -224,12 +224,12 @@ std::vector<double> Drawer::numbers(const AbsTensor& range, const Dims& dims) {
   return values;
 }
 
-void Drawer::apply_facts(const AbsTensor& range, const Dims& dims, std::vector<double>& values) {
-  for (const Fact& fact : range.facts) {
-    const std::optional<AxisView> rows = rows_of(fact, dims);
+void Drawer::apply_relations(const AbsTensor& range, const Dims& dims, std::vector<double>& values) {
+  for (const RowBound& bound : each<RowBound>(range.relations)) {
+    const std::optional<AxisView> rows = rows_of(bound, dims);
     if (!rows) continue;
-    if (fact.kind == Fact::Kind::row_max) raise_rows(values, *rows, fact, range.dtype, style_, rng_);
-    if (fact.kind == Fact::Kind::row_sum) normalise_rows(values, *rows, fact, range.dtype, rng_);
+    if (bound.of == Of::largest) raise_rows(values, *rows, bound.in, range.dtype, style_, rng_);
+    if (bound.of == Of::sum) normalise_rows(values, *rows, bound.in, range.dtype, rng_);
   }
 }
 
@@ -265,9 +265,10 @@ void Drawer::order_columns() {
 void Drawer::order_inputs() {
   std::vector<std::pair<ValueId, ValueId>> pairs;  // greater, smaller
   for (const auto& [id, values] : values_) {
-    for (const Fact& fact : premises_.of[id.at()]->facts) {
-      const bool known = values_.contains(fact.source) && values_.at(fact.source).size() == values.size();
-      if (fact.kind == Fact::Kind::at_least && known) pairs.emplace_back(id, fact.source);
+    for (const AggregateBound& bound : each<AggregateBound>(premises_.of[id.at()]->relations)) {
+      const ValueId source = bound.source.value;
+      const bool known = values_.contains(source) && values_.at(source).size() == values.size();
+      if (bound.of == Of::largest && bound.order == Order::at_least && known) pairs.emplace_back(id, source);
     }
   }
   for (std::size_t round = 0; round < pairs.size(); ++round) {
@@ -290,7 +291,7 @@ Drawn Drawer::run() {
     dims_[id] = dims_of(id);
     if (range->dtype == DType::string) continue;
     values_[id] = numbers(is_wide_guess(id) ? ordinary(*range) : *range, dims_[id]);
-    apply_facts(*range, dims_[id], values_[id]);
+    apply_relations(*range, dims_[id], values_[id]);
   }
   return finished();
 }
@@ -318,7 +319,7 @@ Drawn Drawer::fit(const Drawn& like, const Numbers& wished) {
       else if (std::isfinite(x)) x = fitted(x, cell, range->dtype);
       else if (!cell.contains(x)) x = fitted(std::isnan(x) ? cell.lo : x > 0 ? cell.hi : cell.lo, cell, range->dtype);
     });
-    apply_facts(*range, dims_[id], values);
+    apply_relations(*range, dims_[id], values);
     values_[id] = std::move(values);
   }
   return finished();

@@ -18,11 +18,6 @@ bool has_non_finite(const Datum& datum);
 // numbers leaves nothing.
 std::string escape_of(const AbsTensor& range, const Datum& datum);
 
-// How the concrete tensor contradicts a relation of the abstract one; empty when it does not. `concrete` gives the
-// elements of a source, null when they are not known.
-std::string broken_fact(const AbsTensor& range, const Tensor& tensor,
-                        const std::function<const Tensor*(ValueId)>& concrete);
-
 // Position of the first element of a tensor of numbers for which `wanted` holds. Sequences have none.
 std::optional<std::size_t> first_element(const Datum& datum, const std::function<bool(double)>& wanted);
 // "element [2] of 'y' is -Inf"

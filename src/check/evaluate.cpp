@@ -5,6 +5,7 @@
 
 #include "check/analyzer.h"
 #include "ops/shared/row_tables.h"
+#include "ops/table/fold.h"
 
 namespace finity {
 
@@ -83,28 +84,27 @@ bool Analyzer::fold(NodeId id, const Node& node, const Operands& operands) {
   const OpDef& op = *node.op;
   const auto is_number = [&](ValueId v) { return v.valid() && is_float(types_[v].dtype); };
   const bool floats = std::ranges::any_of(node.inputs, is_number) || std::ranges::any_of(node.outputs, is_number);
-  const bool same_everywhere = op.exact && (options_.ranges.runtime == Runtime::exact || op.grants.ways.none());
-  if (floats && (!same_everywhere || leaves_integers(node))) return false;
-  if (op.random || op.eval == nullptr || !bodies_of(node.attrs).empty() || node.outputs.empty()) return false;
+  const bool one_way = options_.ranges.runtime == Runtime::exact || op.grants.ways.none();
+  if (!folds(node, floats) || (floats && (!one_way || leaves_integers(node))) || node.outputs.empty()) return false;
   std::vector<Datum> inputs(operands.size());
   for (std::size_t i = 0; i < operands.size(); ++i) {
     if (operands[i].range == nullptr) continue;
-    if (!result_.ranges[node.inputs[i].at()].exact) return false;
-    const Tensor& tensor = *result_.ranges[node.inputs[i].at()].exact;
+    const AbsTensor& known = get(node.inputs[i]);
+    if (!known.exact) return false;
+    const Tensor& tensor = *known.exact;
     if (tensor.size() > kFoldElements) return false;
     inputs[i] = tensor;
   }
   for (const ValueId out : node.outputs) {
     if (out.valid() && !small_enough(types_[out])) return false;
   }
-  Rng unused(0);
-  EvalCall call(graph_, node, inputs, unused, nullptr);
+  std::vector<Datum> outputs;
   try {
-    op.eval(call);
+    outputs = finity::fold(graph_, node, inputs);
   } catch (const Error&) {
     return false;  // the range rule says what can be said
   }
-  for (const Datum& datum : call.outs()) {
+  for (const Datum& datum : outputs) {
     if (datum.present() && datum.tensor() == nullptr) return false;
   }
   const Taint taint = taint_of(node);
@@ -112,8 +112,8 @@ bool Analyzer::fold(NodeId id, const Node& node, const Operands& operands) {
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     const ValueId out = node.outputs[i];
     if (!out.valid()) continue;
-    if (!call.outs()[i].present()) return false;
-    auto tensor = std::make_shared<const Tensor>(*call.outs()[i].tensor());
+    if (!outputs[i].present()) return false;
+    auto tensor = std::make_shared<const Tensor>(*outputs[i].tensor());
     AbsTensor range = from_tensor(tensor, options_.ranges.max_cells);
     range.exact = tensor;
     check_result(id, node, i, range, flags, made_besides(node, operands, i, range, flags));
@@ -147,32 +147,46 @@ void admit_results_of_nothing(RangeCall& call) {
 
 }  // namespace
 
-void Analyzer::apply_rule(NodeId id, const Node& node, Operands operands) {
-  std::vector<const Type*> out_types;
+RangeCall Analyzer::call_of(const Node& node, Operands operands) {
   static const Type kUnknown;
+  std::vector<const Type*> out_types;
   for (const ValueId out : node.outputs) out_types.push_back(out.valid() ? &types_[out] : &kUnknown);
-  const Flags flags = flags_of_operands(node);
-  const Operands kept = flags.infinite || flags.nan ? operands : Operands{};
-  const std::vector<AbsTensor> loose = loosen_operands(node, operands);
-  RangeCall call(graph_, node, std::move(operands), std::move(out_types), options_.ranges, symbols_,
-                 [this](BodyId body, std::span<const AbsTensor> inputs) { return run_body(body, inputs); });
+  return {graph_,
+          node,
+          std::move(operands),
+          std::move(out_types),
+          options_.ranges,
+          symbols_,
+          [this](BodyId body, std::span<const AbsTensor> inputs) { return run_body(body, inputs); }};
+}
+
+RangeCall::Hooks Analyzer::hooks_for(const Node& node) {
   RangeCall::Hooks hooks;
   hooks.probe_body = [this](BodyId body, std::span<const AbsTensor> inputs) { return probe_body(body, inputs); };
-  hooks.run_branch = [&](BodyId body, std::size_t condition, bool truth) {
+  hooks.run_branch = [this, &node](BodyId body, std::size_t condition, bool truth) {
     return run_branch(body, node, condition, truth);
   };
-  hooks.assuming = [&](std::size_t operand, std::size_t condition, bool truth) {
+  hooks.assuming = [this, &node](std::size_t operand, std::size_t condition, bool truth) {
     return assuming(node, operand, condition, truth);
   };
-  hooks.not_below = [&](std::size_t whole, std::size_t part) {
+  hooks.not_below = [this, &node](std::size_t whole, std::size_t part) {
     return not_below(node.inputs[whole], node.inputs[part]);
   };
-  if (node.op->length != nullptr)
-    hooks.length = [&](std::size_t operand, const Rows& rows) { return length_of(node.inputs[operand], rows); };
-  hooks.range_of = [&](ValueId value) -> const AbsTensor* {
+  if (node.op->length != nullptr) {
+    hooks.length = [this, &node](std::size_t operand, const Rows& rows) {
+      return length_of(node.inputs[operand], rows);
+    };
+  }
+  hooks.range_of = [this](ValueId value) -> const AbsTensor* {
     const bool known = result_.reached[value.at()] || graph_.value(value).constant;
     return known ? &get(value) : nullptr;
   };
+  return hooks;
+}
+
+NodeResult Analyzer::result_of(const Node& node, Operands operands, const RangeCall::Hooks& hooks) {
+  const std::vector<AbsTensor> loose = loosen_operands(node, operands);
+  RangeCall call = call_of(node, std::move(operands));
   call.set_hooks(hooks);
   node.op->range(call);
   use_rows(call);
@@ -181,15 +195,27 @@ void Analyzer::apply_rule(NodeId id, const Node& node, Operands operands) {
   admit_results_of_nothing(call);
   if (options_.ranges.runtime != Runtime::exact) join_wider(node, call, hooks);
   call.add_besides();
-  for (Site& site : call.sites()) {
+  NodeResult result{.outputs = std::vector<std::optional<AbsTensor>>(node.outputs.size()),
+                    .sites = std::move(call.sites())};
+  for (std::size_t i = 0; i < result.outputs.size(); ++i) {
+    if (call.given()[i]) result.outputs[i] = std::move(call.outs()[i]);
+  }
+  return result;
+}
+
+void Analyzer::apply_rule(NodeId id, const Node& node, Operands operands) {
+  const Flags flags = flags_of_operands(node);
+  const Operands kept = flags.infinite || flags.nan ? operands : Operands{};
+  NodeResult result = result_of(node, std::move(operands), hooks_for(node));
+  for (const Site& site : result.sites) {
     const ValueId value =
         site.operand >= 0 ? node.inputs[static_cast<std::size_t>(site.operand)] : node.outputs.front();
     record(id, value, site);
   }
-  store_outputs(id, node, call, kept, flags);
+  store_outputs(id, node, std::move(result), kept, flags);
 }
 
-void Analyzer::store_outputs(NodeId id, const Node& node, RangeCall& call, const Operands& operands,
+void Analyzer::store_outputs(NodeId id, const Node& node, NodeResult result, const Operands& operands,
                              const Flags& flags) {
   // What a body made was judged inside it.
   const bool has_bodies = !bodies_of(node.attrs).empty();
@@ -198,8 +224,9 @@ void Analyzer::store_outputs(NodeId id, const Node& node, RangeCall& call, const
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     const ValueId out = node.outputs[i];
     if (!out.valid()) continue;
-    AbsTensor range = call.given()[i] ? std::move(call.outs()[i]) : uniform(types_[out], top(types_[out].dtype));
-    if (!call.given()[i] && probing_ == 0) {
+    const bool given = result.outputs[i].has_value();
+    AbsTensor range = given ? *std::move(result.outputs[i]) : uniform(types_[out], top(types_[out].dtype));
+    if (!given && probing_ == 0) {
       result_.notes.push_back({describe(graph_, node), "nothing is known of output " + std::to_string(i)});
     }
     if (range.dtype == DType::undefined) range.dtype = types_[out].dtype;
@@ -215,7 +242,7 @@ void Analyzer::store_outputs(NodeId id, const Node& node, RangeCall& call, const
     store(out, std::move(range));
     taints_[out.at()].overflow = overflow;
     set_taint(out, taint);
-    if (!call.given()[i]) taints_[out.at()].unmodelled = id;
+    if (!given) taints_[out.at()].unmodelled = id;
   }
 }
 
@@ -226,8 +253,8 @@ ValueId Analyzer::same_computation(const Node& node) {
   if (node.inputs.size() > key.inputs.size()) return {};
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     const ValueId input = node.inputs[i];
-    if (!input.valid() || !result_.ranges[input.at()].identity.valid()) return {};
-    key.inputs[i] = result_.ranges[input.at()].identity.index + 1;
+    if (!input.valid() || !get(input).identity.valid()) return {};
+    key.inputs[i] = get(input).identity.index + 1;
     // A widened value is the same value, but what is computed from it is rounded differently.
     key.dtypes[i] = types_[input].dtype;
   }
@@ -251,7 +278,7 @@ Taint Analyzer::taint_of(const Node& node) const {
 // A bounded result no longer suffers from an unbounded operand.
 void Analyzer::set_taint(ValueId out, const Taint& taint) {
   constexpr double kStillHuge = 1e-3;
-  const AbsTensor& range = result_.ranges[out.at()];
+  const AbsTensor& range = get(out);
   const Range hull = range.hull();
   const double limit = max_finite(range.dtype);
   Taint& own = taints_[out.at()];

@@ -14,17 +14,17 @@ namespace {
 constexpr int kMaxDepth = 8;
 constexpr std::size_t kMaxGuarded = 64;
 
-// Values y may have when `y relation other` is `truth`, other somewhere in `with`.
-Range allowed(DType dtype, Relation relation, bool truth, const Range& with) {
+// Values y may have when `y comparison other` is `truth`, other somewhere in `with`.
+Range allowed(DType dtype, Comparison comparison, bool truth, const Range& with) {
   Range all = top(dtype);
   // A true comparison excludes NaN; a false one does not.
   const bool strict_false = !truth;
-  switch (relation) {
-    case Relation::less:
-    case Relation::less_equal:
-    case Relation::greater:
-    case Relation::greater_equal: break;
-    case Relation::equal: {
+  switch (comparison) {
+    case Comparison::less:
+    case Comparison::less_equal:
+    case Comparison::greater:
+    case Comparison::greater_equal: break;
+    case Comparison::equal: {
       if (truth) {
         Range same = with;
         same.nan = false;
@@ -36,8 +36,8 @@ Range allowed(DType dtype, Relation relation, bool truth, const Range& with) {
     default: return all;
   }
   if (with.nan && strict_false) return all;
-  const bool upper = (relation == Relation::less || relation == Relation::less_equal) == truth;
-  const bool open = (relation == Relation::less || relation == Relation::greater) == truth;
+  const bool upper = (comparison == Comparison::less || comparison == Comparison::less_equal) == truth;
+  const bool open = (comparison == Comparison::less || comparison == Comparison::greater) == truth;
   if (truth) all.nan = false;
   if (upper) {
     const double limit = with.greatest();
@@ -65,27 +65,29 @@ Range allowed(DType dtype, Relation relation, bool truth, const Range& with) {
   return all;
 }
 
-Relation mirrored(Relation relation) {
-  switch (relation) {
-    case Relation::less: return Relation::greater;
-    case Relation::less_equal: return Relation::greater_equal;
-    case Relation::greater: return Relation::less;
-    case Relation::greater_equal: return Relation::less_equal;
-    default: return relation;
+Comparison mirrored(Comparison comparison) {
+  switch (comparison) {
+    case Comparison::less: return Comparison::greater;
+    case Comparison::less_equal: return Comparison::greater_equal;
+    case Comparison::greater: return Comparison::less;
+    case Comparison::greater_equal: return Comparison::less_equal;
+    default: return comparison;
   }
 }
 
 }  // namespace
 
-void Analyzer::restrict_by(ValueId value, const AbsTensor& other, Relation relation, bool truth,
+void Analyzer::restrict_by(ValueId value, const AbsTensor& other, Comparison comparison, bool truth,
                            Restrictions& restrictions) {
   const Range with = other.hull();
   if (with.is_empty()) return;
   const auto [found, added] = restrictions.try_emplace(value, get(value));
   AbsTensor& range = found->second;
   range.exact.reset();
-  for (Range& cell : range.cells) cell = meet(cell, allowed(range.dtype, relation, truth, with));
-  if (const Fact* sizes = find_fact(range.facts, Fact::Kind::abs_of)) restrict_size(sizes->source, range, restrictions);
+  for (Range& cell : range.cells) cell = meet(cell, allowed(range.dtype, comparison, truth, with));
+  const AggregateBound* size = find_bound(range.relations, Of::magnitude, Order::equal);
+  if (size != nullptr && size->is_exact() && size->source.axes == 0)
+    restrict_size(size->source.value, range, restrictions);
 }
 
 // |value| lies in the hull of `size`, so value lies in it or in its mirror image.
@@ -110,27 +112,27 @@ void Analyzer::collect_restrictions(ValueId condition, bool truth, Restrictions&
   if (!producer.valid() || depth > kMaxDepth) return;
   const Node& node = graph_.node(producer);
   if (node.op == nullptr) return;
-  const Relation relation = node.op->relation;
-  switch (relation) {
-    case Relation::none:
+  const Comparison comparison = node.op->comparison;
+  switch (comparison) {
+    case Comparison::none:
       // Exporters cast conditions to what they are already.
       if (node.inputs.size() == 1 && node.inputs[0].valid() && get(condition).identity.valid() &&
           get(condition).identity == get(node.inputs[0]).identity)
         collect_restrictions(node.inputs[0], truth, restrictions, depth + 1);
       return;
-    case Relation::logical_not: return collect_restrictions(node.inputs[0], !truth, restrictions, depth + 1);
-    case Relation::logical_and:
-    case Relation::logical_or:
-      if ((relation == Relation::logical_and) != truth) return;  // "not both" restricts neither
+    case Comparison::logical_not: return collect_restrictions(node.inputs[0], !truth, restrictions, depth + 1);
+    case Comparison::logical_and:
+    case Comparison::logical_or:
+      if ((comparison == Comparison::logical_and) != truth) return;  // "not both" restricts neither
       collect_restrictions(node.inputs[0], truth, restrictions, depth + 1);
       return collect_restrictions(node.inputs[1], truth, restrictions, depth + 1);
-    case Relation::is_nan:
-    case Relation::is_inf: {
+    case Comparison::is_nan:
+    case Comparison::is_inf: {
       const auto [found, added] = restrictions.try_emplace(node.inputs[0], get(node.inputs[0]));
       for (Range& cell : found->second.cells) {
-        if (truth && relation == Relation::is_nan) cell = {.nan = cell.nan};
+        if (truth && comparison == Comparison::is_nan) cell = {.nan = cell.nan};
         else if (truth) cell = {.pinf = cell.pinf, .ninf = cell.ninf};
-        else if (relation == Relation::is_nan) cell.nan = false;
+        else if (comparison == Comparison::is_nan) cell.nan = false;
         // Attributes may limit IsInf to one sign.
         else if (node.attrs.find("detect_positive") == nullptr && node.attrs.find("detect_negative") == nullptr)
           cell.pinf = cell.ninf = false;
@@ -139,25 +141,8 @@ void Analyzer::collect_restrictions(ValueId condition, bool truth, Restrictions&
     }
     default: break;
   }
-  restrict_by(node.inputs[0], get(node.inputs[1]), relation, truth, restrictions);
-  restrict_by(node.inputs[1], get(node.inputs[0]), mirrored(relation), truth, restrictions);
-}
-
-void Analyzer::count_users() {
-  if (!users_.empty()) return;
-  users_.resize(graph_.values().size());
-  for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
-    const NodeId id{static_cast<std::int32_t>(i)};
-    for (const ValueId input : graph_.nodes()[i].inputs) {
-      if (input.valid()) users_[input.at()].push_back(id);
-    }
-    for (const ValueId input : graph_.nodes()[i].captures) users_[input.at()].push_back(id);
-  }
-  for (const Body& body : graph_.bodies()) {
-    for (const ValueId output : body.outputs) {
-      if (output.valid()) users_[output.at()].push_back({});  // the outside world
-    }
-  }
+  restrict_by(node.inputs[0], get(node.inputs[1]), comparison, truth, restrictions);
+  restrict_by(node.inputs[1], get(node.inputs[0]), mirrored(comparison), truth, restrictions);
 }
 
 bool Analyzer::used_only_by(ValueId value, std::span<const NodeId> nodes, NodeId select, std::size_t operand) const {
@@ -175,7 +160,7 @@ bool Analyzer::used_only_by(ValueId value, std::span<const NodeId> nodes, NodeId
 
 // Elementwise nodes that feed only this operand, in topological order.
 std::vector<NodeId> Analyzer::guarded_nodes(const Node& select, std::size_t operand) {
-  count_users();
+  if (users_.empty()) users_ = users_of(graph_);
   const NodeId select_id = graph_.value(select.outputs.front()).producer;
   std::vector<NodeId> nodes;
   std::vector<ValueId> open = {select.inputs[operand]};
@@ -202,45 +187,34 @@ std::vector<NodeId> Analyzer::guarded_nodes(const Node& select, std::size_t oper
   return sorted;
 }
 
-// What a node was found to do in this run of its body, undone.
-void Analyzer::forget_this_visit(NodeId id) {
-  for (int at = last_site_[id.at()]; at >= 0 && probing_ == 0; at = site_before_[static_cast<std::size_t>(at)]) {
-    Finding& finding = result_.findings[static_cast<std::size_t>(at)];
-    if (depth_ > 0) {
-      const auto earlier = earlier_.find(at);
-      if (earlier != earlier_.end() && earlier->second.visit == visit_) finding = earlier->second.finding;
-      continue;
-    }
-    finding.verdict = Verdict::proved;
-    finding.seen = {};
-    finding.certain = true;
-    finding.root = -1;
-  }
-}
-
 // What these nodes give at all elements, with what fails where the select does not look.
-void Analyzer::keep_unguarded(std::span<const NodeId> nodes, NodeId select) {
-  if (probing_ > 0) return;
-  std::unordered_map<ValueId, AbsTensor> raw;
+void Analyzer::keep_unguarded(std::span<const NodeId> nodes) {
+  if (probing_ > 0 || restricted()) return;
   for (const NodeId id : nodes) {
     const Node& node = graph_.node(id);
     const ValueId out = node.outputs.front();
     if (!out.valid() || node.op->range == nullptr || untyped_value(node).valid()) continue;
-    Operands operands = operands_of(node);
-    for (std::size_t i = 0; i < operands.size(); ++i) {
-      const auto found = raw.find(node.inputs[i]);
-      if (found != raw.end()) operands[i] = {.range = &found->second, .type = operands[i].type};
-    }
-    AbsTensor result;
+    std::optional<AbsTensor> range;
     try {
-      result = rule_result(node, std::move(operands), 0);
+      range = result_of(node, operands_of(node), {}).outputs.front();
     } catch (const Error&) {
-      continue;  // nothing is shown then
+      range.reset();
     }
-    Unguarded& known = result_.unguarded[out];
-    known.range = join(known.range, result.hull());
-    known.select = select;
-    raw.emplace(out, std::move(result));
+    const Taint taint = taints_[out.at()];
+    store(out, range ? *std::move(range) : uniform(types_[out], top(types_[out].dtype)));
+    taints_[out.at()] = taint;
+  }
+}
+
+void Analyzer::keep_conditional(NodeId id, NodeId select) {
+  if (probing_ > 0) return;
+  for (const ValueId out : graph_.node(id).outputs) {
+    if (!out.valid()) continue;
+    const AbsTensor& now = get(out);
+    const auto [found, added] = result_.conditional.try_emplace(out, Conditional{now, select});
+    if (added) continue;
+    const bool again = depth_ > 0;  // another iteration
+    found->second = {again ? join(found->second.range, now, options_.ranges.max_cells) : now, select};
   }
 }
 
@@ -255,26 +229,16 @@ AbsTensor Analyzer::assuming(const Node& node, std::size_t operand, std::size_t 
     return std::ranges::any_of(graph_.node(id).inputs, [&](ValueId v) { return restrictions.contains(v); });
   };
   if (std::ranges::none_of(nodes, reads_restricted)) return get(value);
-  keep_unguarded(nodes, graph_.value(node.outputs.front()).producer);
-  std::vector<std::pair<ValueId, AbsTensor>> saved;
-  for (auto& [restricted, range] : restrictions) {
-    saved.emplace_back(restricted, result_.ranges[restricted.at()]);
-    result_.ranges[restricted.at()].cells = range.cells;
-    result_.ranges[restricted.at()].exact.reset();
-  }
-  ++restricted_;
+  keep_unguarded(nodes);
+  for (auto& [restricted, range] : restrictions) range.exact.reset();
+  const NodeId select = graph_.value(node.outputs.front()).producer;
+  const OpenScope scope(*this, {.values = std::move(restrictions), .takes_results = true});
   for (const NodeId id : nodes) {
-    forget_this_visit(id);  // decided anew under the restriction
     run_node(id);
     if (!result_.complete) undecide(id, limit_text());
-    for (const ValueId out : graph_.node(id).outputs) {
-      if (out.valid()) result_.guarded[out.at()] = true;
-    }
+    keep_conditional(id, select);
   }
-  --restricted_;
-  AbsTensor result = get(value);
-  for (auto& [restricted, range] : saved) result_.ranges[restricted.at()] = std::move(range);
-  return result;
+  return get(value);
 }
 
 }  // namespace finity

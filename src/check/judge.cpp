@@ -237,9 +237,13 @@ bool Judge::check_relations(ValueId id, const Datum& datum) {
       return false;
     }
   }
-  const std::string broken = broken_fact(range, *tensor, source);
-  if (!broken.empty()) escaped_(nullptr, id, broken);
-  return broken.empty();
+  const auto name = [&](ValueId other) { return graph_.value(other).name; };
+  for (const Relation& relation : range.relations) {
+    if (holds(relation, *tensor, source)) continue;
+    escaped_(nullptr, id, "was taken to be " + to_text(relation, name) + " and is not");
+    return false;
+  }
+  return true;
 }
 
 void Judge::count(ValueId id, const Datum& datum) {
@@ -284,8 +288,7 @@ void Judge::look_at(const Node& node, std::span<const Datum> outputs, std::span<
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const ValueId id = node.outputs[i];
     if (!id.valid() || (partial_ && !outputs[i].present())) continue;
-    const bool conditional = id.at() < analysis_.guarded.size() && analysis_.guarded[id.at()];
-    if (!conditional) check_output(node, id, outputs[i], escapes[i]);
+    check_output(node, id, outputs[i], escapes[i]);
   }
 }
 

@@ -60,8 +60,7 @@ void keep_below(AbsTensor& x, const Length& length) {
 void Analyzer::remember_length(ValueId id, const Rows& rows, double length, AbsTensor& range) {
   lengths_[key_of(id, rows.axes)] = length;
   if (!(length < length_by_elements(range, rows))) return;
-  range.facts.push_back(
-      {.kind = Fact::Kind::row_norm, .axes = rows.axes, .range = {.lo = 0, .hi = length}, .total = 2});
+  range.relations.push_back(RowBound{.axes = rows.axes, .of = Of::norm, .in = {.lo = 0, .hi = length}});
 }
 
 bool Analyzer::measurable(const Node& node) const {
@@ -71,7 +70,7 @@ bool Analyzer::measurable(const Node& node) const {
 
 void Analyzer::shorten(const Node& node, RangeCall& call) {
   const RangeSettings& settings = options_.ranges;
-  const bool asked = settings.lengths != Lengths::never && depth_ == 0 && restricted_ == 0;
+  const bool asked = settings.lengths != Lengths::never && depth_ == 0 && !restricted();
   if (!asked || !measurable(node) || settings.flush_subnormals) return;
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     AbsTensor& result = call.outs()[i];
@@ -103,16 +102,13 @@ double Analyzer::length_of(ValueId id, const Rows& rows) {
 // From the node that made the value, or from the value it is a copy of.
 double Analyzer::length_behind(ValueId id, const Rows& rows) {
   const AbsTensor& x = result_.ranges[id.at()];
-  if (result_.guarded[id.at()] || measuring_ >= kDeepest) return kInf;
+  if (measuring_ >= kDeepest) return kInf;
   if (x.identity.valid() && x.identity != id) return length_of(x.identity, rows);
   const NodeId producer = graph_.value(id).producer;
   if (!producer.valid() || std::chrono::steady_clock::now() > deadline_) return kInf;
   const Node& node = graph_.node(producer);
   if (!measurable(node)) return kInf;
-  std::vector<const Type*> out_types;
-  static const Type kUnknown;
-  for (const ValueId out : node.outputs) out_types.push_back(out.valid() ? &types_[out] : &kUnknown);
-  RangeCall call(graph_, node, operands_of(node), std::move(out_types), options_.ranges, symbols_, nullptr);
+  RangeCall call = call_of(node, operands_of(node));
   RangeCall::Hooks hooks;
   hooks.length = [&](std::size_t operand, const Rows& inner) { return length_of(node.inputs[operand], inner); };
   call.set_hooks(std::move(hooks));

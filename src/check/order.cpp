@@ -16,11 +16,11 @@ struct Term {
   NodeId axes = {};
 };
 
-class Order {
+class OrderSearch {
  public:
   using Get = std::function<const AbsTensor&(ValueId)>;
   using Rounds = std::function<bool(const Node&)>;
-  Order(const Graph& graph, const Types& types, Get get, Rounds rounds)
+  OrderSearch(const Graph& graph, const Types& types, Get get, Rounds rounds)
       : graph_(graph), types_(types), get_(std::move(get)), rounds_(std::move(rounds)) {}
 
   bool not_below(const Term& whole, const Term& part, int depth = 0);
@@ -38,7 +38,7 @@ class Order {
   Term operand(const Term& term, const Node& node, std::size_t i) const;
   bool same_value(ValueId a, ValueId b, int depth);
   bool same(const Term& a, const Term& b, int depth);
-  bool by_facts(const Term& whole, const Term& part);
+  bool by_relations(const Term& whole, const Term& part);
   bool by_sum(const Term& whole, const Node& node, const Term& part, int depth);
   bool floored_below(const Term& whole, const Term& part, const Node& node, int depth);
   bool by_operands(const Term& whole, const Node& above, const Term& part, const Node& below, int depth);
@@ -55,7 +55,7 @@ class Order {
 constexpr int kDeep = 10;
 constexpr int kMostSteps = 400;
 
-const Node* Order::maker(const Term& term) const {
+const Node* OrderSearch::maker(const Term& term) const {
   const Node* node = producer(term.value);
   if (node == nullptr || !node->attrs.empty() || node->inputs.empty()) return nullptr;
   if (!term.axes.valid()) return node;
@@ -67,13 +67,13 @@ const Node* Order::maker(const Term& term) const {
   return std::ranges::all_of(node->inputs, same_rank) ? node : nullptr;
 }
 
-Term Order::operand(const Term& term, const Node& node, std::size_t i) const {
+Term OrderSearch::operand(const Term& term, const Node& node, std::size_t i) const {
   const bool scalar = types_[node.inputs[i]].ranked && types_[node.inputs[i]].shape.empty();
   return {node.inputs[i], scalar ? NodeId{} : term.axes};
 }
 
 // The same elements: one value, equal constants, or the same computation of such.
-bool Order::same_value(ValueId a, ValueId b, int depth) {
+bool OrderSearch::same_value(ValueId a, ValueId b, int depth) {
   if (!a.valid() || !b.valid()) return !a.valid() && !b.valid();
   const AbsTensor& left = get_(a);
   const AbsTensor& right = get_(b);
@@ -92,7 +92,7 @@ bool Order::same_value(ValueId a, ValueId b, int depth) {
   return alike;
 }
 
-bool Order::same(const Term& a, const Term& b, int depth) {
+bool OrderSearch::same(const Term& a, const Term& b, int depth) {
   if (a.axes.valid() && b.axes.valid()) {
     return same_value(graph_.node(a.axes).inputs[1], graph_.node(b.axes).inputs[1], depth) &&
            same_value(a.value, b.value, depth);
@@ -106,23 +106,23 @@ bool Order::same(const Term& a, const Term& b, int depth) {
 }
 
 // What was found when the value was made.
-bool Order::by_facts(const Term& whole, const Term& part) {
+bool OrderSearch::by_relations(const Term& whole, const Term& part) {
   if (whole.axes.valid() || part.axes.valid()) return false;
   const AbsTensor& sum = get_(whole.value);
   const AbsTensor& x = get_(part.value);
   const auto above = [&](ValueId source) {
-    const Fact* order = find_fact(sum.facts, Fact::Kind::at_least, source);
-    if (order == nullptr) order = find_fact(sum.facts, Fact::Kind::max_of, source);
-    return source.valid() && order != nullptr && order->aligned && order->slack == 0;
+    const AggregateBound* order = find_below(sum.relations, Of::largest, source);
+    return order != nullptr && order->source.aligned && order->is_exact();
   };
-  const auto between = [&](const Fact& fact) {
-    return fact.kind == Fact::Kind::at_most && fact.aligned && fact.slack == 0 && above(fact.source);
+  const auto between = [&](const AggregateBound& bound) {
+    return bound.of == Of::smallest && bound.bounds_above() && bound.source.aligned && bound.is_exact() &&
+           above(bound.source.value);
   };
-  return above(x.identity) || std::ranges::any_of(x.facts, between);
+  return above(x.identity) || std::ranges::any_of(each<AggregateBound>(x.relations), between);
 }
 
 // Rounding is monotone: x + y, rounded, is at least x where y is not negative.
-bool Order::by_sum(const Term& whole, const Node& node, const Term& part, int depth) {
+bool OrderSearch::by_sum(const Term& whole, const Node& node, const Term& part, int depth) {
   const auto adds_to = [&](std::size_t k) {
     const Range other = get_(node.inputs[1 - k]).hull();
     return other.is_finite() && other.lo >= 0 && not_below(operand(whole, node, k), part, depth + 1);
@@ -131,26 +131,26 @@ bool Order::by_sum(const Term& whole, const Node& node, const Term& part, int de
 }
 
 // max(x, floor) is no more than what is at least both.
-bool Order::floored_below(const Term& whole, const Term& part, const Node& node, int depth) {
+bool OrderSearch::floored_below(const Term& whole, const Term& part, const Node& node, int depth) {
   const Range limit = node.inputs.size() > 1 && node.inputs[1].valid() ? get_(node.inputs[1]).hull() : point(0);
   const Range least = get_(whole.value).hull();
   return limit.is_finite() && least.is_finite() && least.lo >= limit.hi &&
          not_below(whole, operand(part, node, 0), depth + 1);
 }
 
-bool Order::any(const Term& term, const Node& node, const std::function<bool(const Term&)>& f) const {
+bool OrderSearch::any(const Term& term, const Node& node, const std::function<bool(const Term&)>& f) const {
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     if (f(operand(term, node, i))) return true;
   }
   return false;
 }
 
-bool Order::all(const Term& term, const Node& node, const std::function<bool(const Term&)>& f) const {
+bool OrderSearch::all(const Term& term, const Node& node, const std::function<bool(const Term&)>& f) const {
   return !any(term, node, [&](const Term& each) { return !f(each); });
 }
 
 // The same op on both sides, operand by operand.
-bool Order::by_operands(const Term& whole, const Node& above, const Term& part, const Node& below, int depth) {
+bool OrderSearch::by_operands(const Term& whole, const Node& above, const Term& part, const Node& below, int depth) {
   const OrderKind kind = kind_of(&above);
   if (above.op != below.op || above.inputs.size() != below.inputs.size() || above.inputs.empty()) return false;
   const auto rises = [&](std::size_t i, std::size_t k) {
@@ -179,12 +179,12 @@ bool Order::by_operands(const Term& whole, const Node& above, const Term& part, 
   }
 }
 
-bool Order::not_below(const Term& whole, const Term& part, int depth) {
+bool OrderSearch::not_below(const Term& whole, const Term& part, int depth) {
   if (depth > kDeep || ++steps_ > kMostSteps || types_[whole.value].dtype != types_[part.value].dtype) return false;
   const Range above = get_(whole.value).hull(), below = get_(part.value).hull();
   if (above.nan || below.nan) return false;
   if (above.is_finite() && below.is_finite() && above.lo >= below.hi) return true;
-  if (same(whole, part, depth) || by_facts(whole, part)) return true;
+  if (same(whole, part, depth) || by_relations(whole, part)) return true;
   const Node* upper = maker(whole);
   const Node* lower = maker(part);
   const OrderKind up = kind_of(upper), down = kind_of(lower);
@@ -208,7 +208,7 @@ bool Analyzer::not_below(ValueId whole, ValueId part) {
   if (!whole.valid() || !part.valid() || !is_float(types_[whole].dtype)) return false;
   const bool exact = options_.ranges.runtime != Runtime::any || (!may_be_unrounded(whole) && !may_be_unrounded(part));
   if (!exact) return false;
-  Order order(
+  OrderSearch order(
       graph_, types_, [this](ValueId id) -> const AbsTensor& { return get(id); },
       [this](const Node& node) { return may_round(node); });
   return order.not_below({whole, {}}, {part, {}});

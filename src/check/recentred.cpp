@@ -26,12 +26,13 @@ const Node* Analyzer::made_by(ValueId value, OrderKind kind) const {
 double Analyzer::centred_product(ValueId x, ValueId m, ValueId f) {
   const AbsTensor& factor = get(f);
   double least = kInf;
-  for (const Fact& fact : factor.facts) {
-    if (fact.kind != Fact::Kind::at_most_inverse || !fact.aligned) continue;
-    const Node* difference = made_by(fact.source, OrderKind::difference);
-    if (difference == nullptr || types_[fact.source].dtype != factor.dtype) continue;
+  for (const ProductBound& bound : each<ProductBound>(factor.relations)) {
+    const ValueId source = bound.source.value;
+    if (bound.of != Of::magnitude || !bound.source.aligned) continue;
+    const Node* difference = made_by(source, OrderKind::difference);
+    if (difference == nullptr || types_[source].dtype != factor.dtype) continue;
     const bool same = same_value(get(difference->inputs[0]), get(x)) && same_value(get(difference->inputs[1]), get(m));
-    if (same && fact.range.hi < least) least = fact.range.hi;
+    if (same && bound.limit < least) least = bound.limit;
   }
   return least;
 }
@@ -53,7 +54,7 @@ double Analyzer::difference_of_products(ValueId p, ValueId q) {
 void Analyzer::recentre(const Node& node, RangeCall& call) {
   const bool sum = node.op->order == OrderKind::sum, difference = node.op->order == OrderKind::difference;
   const bool fits = (sum || difference) && node.attrs.empty() && node.inputs.size() == 2;
-  if (!fits || restricted_ > 0 || !call.given()[0] || !is_float(call.outs()[0].dtype)) return;
+  if (!fits || restricted() || !call.given()[0] || !is_float(call.outs()[0].dtype)) return;
   for (std::size_t i = 0; i < 2; ++i) {
     const ValueId p = node.inputs[i], rest = node.inputs[1 - i];
     if (difference) {

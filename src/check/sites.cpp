@@ -137,10 +137,7 @@ Range Analyzer::result_without(const Node& node, const Operands& operands, std::
 
 // What the rule says of these operands and nothing else; nothing recorded. Without cells where it says nothing.
 AbsTensor Analyzer::rule_result(const Node& node, Operands operands, std::size_t output) {
-  static const Type kUnknown;
-  std::vector<const Type*> out_types;
-  for (const ValueId out : node.outputs) out_types.push_back(out.valid() ? &types_[out] : &kUnknown);
-  RangeCall call(graph_, node, std::move(operands), std::move(out_types), options_.ranges, symbols_, nullptr);
+  RangeCall call = call_of(node, std::move(operands));
   node.op->range(call);
   return call.given()[output] ? std::move(call.outs()[output]) : AbsTensor{};
 }
@@ -233,14 +230,40 @@ int Analyzer::finding_of(NodeId id, ValueId value, const Site& site) {
   return last;
 }
 
-void Analyzer::keep_earlier(int index, bool is_new) {
-  Earlier& earlier = earlier_[index];
-  if (earlier.visit == visit_) return;
-  earlier.visit = visit_;
-  earlier.finding = result_.findings[static_cast<std::size_t>(index)];
-  if (!is_new) return;
-  earlier.finding.seen = {};
-  earlier.finding.certain = true;
+// The node is looked at anew: under a guard, or in another iteration.
+void Analyzer::drop_sites(NodeId id) {
+  for (int at = last_site_[id.at()]; at >= 0 && probing_ == 0; at = site_before_[static_cast<std::size_t>(at)]) {
+    Finding& finding = result_.findings[static_cast<std::size_t>(at)];
+    finding.verdict = Verdict::proved;
+    finding.seen = {};
+    finding.certain = true;
+    finding.reason.clear();
+    finding.root = -1;
+  }
+}
+
+namespace {
+
+// A site that may be met in either iteration; what is known of it goes before what is not.
+Finding joined(const Finding& a, const Finding& b) {
+  const auto weight = [](const Finding& finding) {
+    return finding.verdict == Verdict::proved ? 0 : finding.verdict == Verdict::unknown ? 1 : 2;
+  };
+  Finding result = weight(b) > weight(a) ? b : a;
+  result.seen = join(a.seen, b.seen);
+  result.certain = a.certain && b.certain;
+  if (weight(a) == weight(b) && result.root < 0) result.root = b.root;
+  return result;
+}
+
+}  // namespace
+
+void Analyzer::join_sites(NodeId id) {
+  for (int at = last_site_[id.at()]; at >= 0; at = site_before_[static_cast<std::size_t>(at)]) {
+    const Finding& now = result_.findings[static_cast<std::size_t>(at)];
+    const auto [found, added] = joined_findings_.try_emplace(at, now);
+    if (!added) found->second = joined(found->second, now);
+  }
 }
 
 // The finding that says why nothing is known of the node's results; -1 when there is none.
@@ -285,9 +308,7 @@ void Analyzer::blame(Finding& finding, int index, const Taint& taint) {
 // One finding per node, rule and operand, joined over iterations; its index.
 int Analyzer::record(NodeId id, ValueId value, const Site& site) {
   if (probing_ > 0) return -1;
-  const std::size_t known = result_.findings.size();
   const int index = finding_of(id, value, site);
-  if (depth_ > 0) keep_earlier(index, result_.findings.size() > known);
   Finding& finding = result_.findings[static_cast<std::size_t>(index)];
   finding.seen = join(finding.seen, site.seen);
   finding.certain = finding.certain && site.certain;

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "check/analyzer.h"
-#include "ops/shared/fact_rules.h"
+#include "ops/shared/relation_rules.h"
 
 namespace finity {
 
@@ -22,41 +22,6 @@ bool moves_data(const OpDef& op) {
 bool selects(const OpDef& op) {
   return op.merge == Merge::movement || (op.exact && !op.elementwise) || op.order == OrderKind::largest ||
          op.order == OrderKind::smallest || op.order == OrderKind::floored;
-}
-
-// The relation still holds when either side is rounded: each moves by a unit roundoff, or by half the smallest number.
-// Of the sums that norms are made of, all terms may.
-Fact loosened(const Fact& fact, DType dtype) {
-  using Kind = Fact::Kind;
-  constexpr double kTerms = 1024;  // the root of the largest size
-  const double unit = unit_roundoff(dtype), tiny = min_subnormal(dtype);
-  Fact result = fact;
-  switch (fact.kind) {
-    case Kind::max_of:
-    case Kind::at_least:
-    case Kind::at_most:
-    case Kind::at_least_abs:
-    case Kind::sum_of:
-    case Kind::max_operand:
-      result.slack += 2 * unit;
-      result.lost += 2 * tiny;
-      break;
-    case Kind::norm_at_least:
-      result.slack += 2 * unit;
-      result.lost += kTerms * tiny;
-      break;
-    case Kind::square_sum_of:
-      if (fact.lost > 0) result.lost += 4 * unit;
-      [[fallthrough]];
-    case Kind::mean_square_at_least: result.slack += 4 * unit; break;
-    case Kind::square_of: result.lost += 4 * unit; break;
-    case Kind::at_most_inverse: result.range.hi = fact.range.hi * (1 + 4 * unit) + max_finite(dtype) * tiny; break;
-    case Kind::inverse_norm:
-      result.range.hi = fact.range.hi * (1 + 4 * unit) + kTerms * max_finite(dtype) * tiny;
-      break;
-    default: break;  // of rows, whose bounds are numbers of the format or allow for its rounding, and means, likewise
-  }
-  return result;
 }
 
 }  // namespace
@@ -96,8 +61,7 @@ std::vector<AbsTensor> Analyzer::loosen_operands(const Node& node, Operands& ope
 void Analyzer::loosen(AbsTensor& x) {
   for (std::size_t i = 0; i < x.forms.size() && i < x.cells.size(); ++i)
     x.forms[i] = rounded(x.forms[i], x.dtype, symbols_, x.cells[i]);
-  std::erase_if(x.facts, [](const Fact& fact) { return fact.kind == Fact::Kind::abs_of; });
-  for (Fact& fact : x.facts) fact = loosened(fact, x.dtype);
+  for (Relation& relation : x.relations) relation = loosened(relation, x.dtype);
 }
 
 }  // namespace finity

@@ -62,8 +62,7 @@ void Analyzer::leave_undecided(NodeId id, const std::string& reason, bool again)
     Finding& finding = result_.findings[static_cast<std::size_t>(index)];
     const bool is_new = result_.findings.size() > before;
     if (!is_new && (!again || finding.verdict == Verdict::possible)) return;
-    if (depth_ > 0) keep_earlier(index, is_new);
-    if (result_.reached[value.at()]) finding.seen = join(finding.seen, result_.ranges[value.at()].hull());
+    if (result_.reached[value.at()]) finding.seen = join(finding.seen, get(value).hull());
     finding.certain = false;
     finding.verdict = Verdict::unknown;
     const NodeId cause = operand >= 0 ? taints_[value.at()].unmodelled : taint_of(node).unmodelled;

@@ -36,11 +36,13 @@ struct Options {
   std::string resume;
   std::string folder;
   bool sweep = false;
+  bool strict = false;
 };
 
 BenchOptions bench_options(const Options& options) {
   BenchOptions bench = {.only = options.only, .seeds = options.seeds, .limit = options.timeout, .sweep = options.sweep};
   if (!options.data.empty()) bench.data = "MNIST";
+  bench.strict = options.strict;
   for (const std::string& strategy : options.strategies) {
     if (strategy == "none") continue;
     if (strategy == "all")
@@ -201,6 +203,8 @@ void add_bench(CLI::App& app, int& exit_code) {
   grist->add_option("--engine", options->engine, "What runs the programs: auto, reference or torch")
       ->check(CLI::IsMember({"auto", "reference", "torch"}));
   grist->add_flag("--sweep", options->sweep, "The paper's study of epsilon and switch rate on 3, 18 and 35a instead");
+  grist->add_flag("--strict", options->strict,
+                  "Only failures at the bug's own operation count, not any failure of the program as in the paper");
   grist->add_option("--format", options->format, "text, csv, markdown or json")
       ->check(CLI::IsMember({"text", "csv", "markdown", "json"}));
   grist->add_option("-o,--output", options->output, "Write the table to this file");

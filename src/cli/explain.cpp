@@ -63,11 +63,11 @@ class Explainer {
     if (!model_.analysis.reached[id.at()] && !graph_.value(id).constant) return "not reached";
     const DType dtype = model_.types[id].dtype;
     const std::string text =
-        range_text(model_.analysis.ranges[id.at()].hull(), dtype) + (may_fail(id) ? " if its node does not fail" : "");
-    const auto unguarded = model_.analysis.unguarded.find(id);
-    if (unguarded == model_.analysis.unguarded.end()) return text;
-    return range_text(unguarded->second.range, dtype) + "; where " +
-           printable(describe(graph_, graph_.node(unguarded->second.select))) + " uses it: " + text;
+        range_text(model_.analysis.used(id).hull(), dtype) + (may_fail(id) ? " if its node does not fail" : "");
+    const auto conditional = model_.analysis.conditional.find(id);
+    if (conditional == model_.analysis.conditional.end()) return text;
+    return range_text(model_.analysis.ranges[id.at()].hull(), dtype) + "; where " +
+           printable(describe(graph_, graph_.node(conditional->second.select))) + " uses it: " + text;
   }
 
   // After a site that is not proved the result is taken to be what it is when nothing goes wrong.
@@ -87,8 +87,8 @@ class Explainer {
   // Sites under a guard are judged where the guard lets them count.
   std::string where_used() const {
     for (const ValueId out : graph_.node(id_).outputs) {
-      const auto found = model_.analysis.unguarded.find(out);
-      if (found == model_.analysis.unguarded.end()) continue;
+      const auto found = model_.analysis.conditional.find(out);
+      if (found == model_.analysis.conditional.end()) continue;
       return " where " + printable(describe(graph_, graph_.node(found->second.select))) + " uses the result";
     }
     return "";

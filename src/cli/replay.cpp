@@ -25,6 +25,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr int kReplays = 20;
+
 struct Options {
   std::string folder;
   std::string onnxruntime;
@@ -124,8 +126,10 @@ int replay_finding(const Options& options) {
   for (const fuzz::BackendSpec& spec : specs) {
     fuzz::Backend backend(spec);
     fuzz::Counts counts;
-    const std::vector<fuzz::Complaint> complaints =
-        fuzz::judge_again(backend, stored.sample, stored.legal, stored.derivative, counts);
+    // What a library reads without having written it differs from run to run.
+    std::vector<fuzz::Complaint> complaints;
+    for (int i = 0; i < kReplays && complaints.empty(); ++i)
+      complaints = fuzz::judge_again(backend, stored.sample, stored.legal, stored.derivative, counts);
     for (const fuzz::Complaint& c : complaints) {
       std::printf("%s: %s in %s%s: %s\n", spec.text().c_str(), std::string(name(c.symptom)).c_str(), c.op.c_str(),
                   c.level == Optimisation::none ? "" : " (optimised)", printable(c.text).c_str());

@@ -182,7 +182,7 @@ bool print_comparison(const Graph& graph, const std::vector<Datum>& outputs, con
       std::printf("compare %s: nothing to compare with\n", name.c_str());
       continue;
     }
-    const Comparison result = compare(outputs[i], data.outputs[i], tolerance);
+    const Compared result = compare(outputs[i], data.outputs[i], tolerance);
     ++compared;
     good = good && result.within;
     if (!result.same_form) {

@@ -171,6 +171,10 @@ int trigger_program(const std::string& path, const CheckSettings& settings, cons
   else print_miss(path, outcome, search);
   if (!json && !folder.empty()) std::printf("  witness: %s\n", printable(folder).c_str());
   std::fflush(stdout);
+  if (outcome.hit && outcome.confirmed && outcome.disproves) {
+    throw Error(path + ": verification failed: " + outcome.node +
+                " failed, which check had proved it cannot: a bug of finity, please report it");
+  }
   const bool broken = outcome.stopped.starts_with("crashed") || outcome.stopped.starts_with("late");
   if (broken) throw Error(path + ": the engine " + outcome.stopped);
   if (interrupted) finish_interrupted();

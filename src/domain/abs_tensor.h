@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "domain/facts.h"
 #include "domain/form.h"
 #include "domain/range.h"
+#include "domain/relation.h"
 #include "graph/type.h"
 #include "tensor/tensor.h"
 
@@ -50,7 +50,7 @@ struct AbsTensor {
   std::vector<Range> cells = std::vector<Range>(1);  // row-major over the blocks; one when nothing is cut
   std::vector<Form> forms = {};                      // one per cell, or empty: each cell is its own symbol
   Sym first_symbol = -1;                             // of the cells' own symbols; set when the value is stored
-  Facts facts = {};
+  Relations relations = {};
   // Of each axis; of all elements together when not ranked. Empty: nothing is known. The engine sets them from the
   // type, which alone decides what may be empty.
   std::vector<SizeLimits> limits = {};
@@ -97,7 +97,7 @@ Range range_of(const Tensor& tensor);
 AbsTensor join(const AbsTensor& a, const AbsTensor& b, std::size_t max_cells);
 AbsTensor widen(const AbsTensor& a, const AbsTensor& b);
 bool is_subset(const AbsTensor& a, const AbsTensor& b);
-// What two descriptions of the same tensor say together: cells of both, the claims of a.
+// What two descriptions of the same tensor say together: cells of both, the relations of a.
 AbsTensor meet(const AbsTensor& a, const AbsTensor& b, std::size_t max_cells, Symbols* symbols);
 
 // ---- grids -----------------------------------------------------------------
@@ -108,7 +108,7 @@ AbsTensor refined(const AbsTensor& x, const std::vector<Cuts>& cuts, Symbols* sy
 void simplify(AbsTensor& x, std::size_t max_cells);
 // Removes all cuts (forms are dropped unless there was one cell).
 AbsTensor smashed(const AbsTensor& x);
-// Same grid, f on every cell; forms and facts are dropped.
+// Same grid, f on every cell; forms and relations are dropped.
 AbsTensor map_cells(const AbsTensor& x, DType dtype, const std::function<Range(const Range&)>& f);
 
 }  // namespace finity

@@ -3,7 +3,7 @@
 
 #include "domain/grid.h"
 #include "domain/movement.h"
-#include "domain/row_facts.h"
+#include "domain/row_bounds.h"
 
 namespace finity {
 

@@ -291,9 +291,9 @@ void add_mask_rows(const Tensor& tensor, AbsTensor& result) {
     smallest = join(smallest, point(low));
   }
   const std::uint32_t axes = std::uint32_t{1} << (tensor.rank() - 1);
-  if (!largest.ninf) result.facts.push_back({.kind = Fact::Kind::row_max, .axes = axes, .range = largest});
+  if (!largest.ninf) result.relations.push_back(RowBound{.axes = axes, .of = Of::largest, .in = largest});
   if (tensor.dtype() == DType::boolean) {
-    result.facts.push_back({.kind = Fact::Kind::row_min, .axes = axes, .range = smallest});
+    result.relations.push_back(RowBound{.axes = axes, .of = Of::smallest, .in = smallest});
   }
 }
 

@@ -109,7 +109,7 @@ AbsTensor refined(const AbsTensor& x, const std::vector<Cuts>& cuts, Symbols* sy
   for (std::size_t axis = 0; axis < x.rank(); ++axis) parts[axis] = parts_of_axis(x, axis, all[axis]);
 
   AbsTensor result = empty_grid(x.dtype, x.sizes, std::move(all));
-  result.facts = x.facts;
+  result.relations = x.relations;
   result.exact = x.exact;
   result.rows = x.rows;
   result.identity = x.identity;
@@ -161,7 +161,7 @@ AbsTensor coarsened(const AbsTensor& x, std::vector<Cuts> cuts) {
   for (std::size_t axis = 0; axis < x.rank(); ++axis) targets[axis] = targets_of_axis(x, axis, cuts);
 
   AbsTensor result = empty_grid(x.dtype, x.sizes, std::move(cuts));
-  result.facts = x.facts;
+  result.relations = x.relations;
   result.exact = x.exact;
   result.rows = x.rows;
   result.identity = x.identity;
@@ -200,7 +200,7 @@ AbsTensor unranked(const AbsTensor& x) {
   result.ranked = false;
   result.sizes = {};
   result.cuts = {};
-  result.facts = {};
+  result.relations = {};
   result.rows.reset();
   return result;
 }

@@ -26,7 +26,7 @@ void for_each_place(const std::vector<std::size_t>& counts, F f) {
 // Number of cells that `cuts` (one list per axis, or none) make; saturates.
 std::size_t cell_count(const std::vector<Cuts>& cuts);
 Cuts united(const Cuts& a, const Cuts& b);
-// Sets sizes and cuts with empty cells, without forms, facts, exact elements and identity.
+// Sets sizes and cuts with empty cells, without forms, relations, exact elements and identity.
 AbsTensor empty_grid(DType dtype, Dims sizes, std::vector<Cuts> cuts);
 // Stores forms, or none when no cell has a valid one.
 void set_forms(AbsTensor& x, std::vector<Form> forms);
@@ -36,7 +36,7 @@ AbsTensor coarsened(const AbsTensor& x, std::vector<Cuts> cuts);
 AbsTensor uncut(const AbsTensor& x, std::size_t axis);
 // The same tensor with its rank forgotten.
 AbsTensor unranked(const AbsTensor& x);
-// An unmoved copy of the cells as a new value: no facts, exact elements, identity and own symbols.
+// An unmoved copy of the cells as a new value: no relations, exact elements, identity and own symbols.
 AbsTensor detached(const AbsTensor& x);
 
 }  // namespace finity

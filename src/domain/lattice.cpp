@@ -12,11 +12,6 @@ bool same_form(const Form& a, const Form& b) {
   return a.valid == b.valid && (!a.valid || (a.terms == b.terms && a.constant == b.constant && a.error == b.error));
 }
 
-bool same_fact(const Fact& a, const Fact& b) {
-  return a.kind == b.kind && a.source == b.source && a.axes == b.axes && a.aligned == b.aligned && a.slack == b.slack &&
-         a.total == b.total;
-}
-
 // Both with the rank and the sizes that hold for both; an axis of unequal sizes is not cut.
 void agree_on_sizes(AbsTensor& a, AbsTensor& b) {
   if (!a.ranked || !b.ranked || a.rank() != b.rank()) {
@@ -50,28 +45,8 @@ std::vector<Form> common_forms(const AbsTensor& a, const AbsTensor& b) {
   return forms;
 }
 
-// Facts about other values are given up: across iterations of a loop the same name is another value.
-Facts common_rows(const Facts& a, const Facts& b) {
-  Facts result;
-  for (const Fact& fact : a) {
-    if (!speaks_of_rows(fact)) continue;
-    for (const Fact& other : b) {
-      if (!same_fact(fact, other)) continue;
-      result.push_back(fact);
-      result.back().range = join(fact.range, other.range);
-      break;
-    }
-  }
-  return result;
-}
-
 AbsTensor on_grid(const AbsTensor& x, const std::vector<Cuts>& cuts) {
   return coarsened(refined(x, cuts, nullptr), cuts);
-}
-
-bool implies(const Facts& facts, const Fact& wanted) {
-  return std::any_of(facts.begin(), facts.end(),
-                     [&](const Fact& fact) { return same_fact(fact, wanted) && is_subset(fact.range, wanted.range); });
 }
 
 bool sizes_within(const AbsTensor& a, const AbsTensor& b) {
@@ -83,7 +58,7 @@ bool sizes_within(const AbsTensor& a, const AbsTensor& b) {
   return true;
 }
 
-// An explicit form of b claims a relation: a must claim the same.
+// An explicit form of b says something of other values: a must say the same.
 bool forms_within(const AbsTensor& a, const AbsTensor& b) {
   if (b.forms.empty()) return true;
   for (std::size_t i = 0; i < b.cells.size(); ++i) {
@@ -122,7 +97,7 @@ AbsTensor join(const AbsTensor& a, const AbsTensor& b, std::size_t max_cells) {
   result.limits = joined_limits(left, right);
   for (std::size_t i = 0; i < result.cells.size(); ++i) result.cells[i] = join(left.cells[i], right.cells[i]);
   set_forms(result, common_forms(left, right));
-  result.facts = common_rows(left.facts, right.facts);
+  result.relations = joined(left.relations, right.relations);
   if (a.exact && b.exact && identical(*a.exact, *b.exact)) result.exact = a.exact;
   simplify(result, max_cells);
   return result;
@@ -141,8 +116,8 @@ AbsTensor widen(const AbsTensor& a, const AbsTensor& b) {
     result.cells[i] = widen(left.cells[i], right.cells[i], a.dtype);
   }
   set_forms(result, common_forms(left, right));
-  for (const Fact& fact : left.facts) {
-    if (speaks_of_rows(fact) && implies(right.facts, fact)) result.facts.push_back(fact);
+  for (const Relation& relation : left.relations) {
+    if (speaks_of_rows(relation) && implies(right.relations, relation)) result.relations.push_back(relation);
   }
   if (a.exact && b.exact && identical(*a.exact, *b.exact)) result.exact = a.exact;
   return result;
@@ -152,8 +127,8 @@ bool is_subset(const AbsTensor& a, const AbsTensor& b) {
   if (a.dtype != b.dtype || !sizes_within(a, b)) return false;
   if (b.exact && !(a.exact && (a.exact == b.exact || identical(*a.exact, *b.exact)))) return false;
   if (b.rows && a.rows != b.rows) return false;
-  for (const Fact& fact : b.facts) {
-    if (!implies(a.facts, fact)) return false;
+  for (const Relation& relation : b.relations) {
+    if (!implies(a.relations, relation)) return false;
   }
   const AbsTensor inner = b.ranked ? on_grid(a, b.cuts) : unranked(a);
   for (std::size_t i = 0; i < b.cells.size(); ++i) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "domain/grid.h"
-#include "domain/row_facts.h"
+#include "domain/row_bounds.h"
 #include "domain/symbol_moves.h"
 
 namespace finity {
@@ -44,21 +44,6 @@ std::uint32_t bits_of(std::span<const std::size_t> axes) {
   return bits;
 }
 
-// Comparisons with another value that stay right when leading axes of size 1 come or go.
-bool compares(const Fact& fact) {
-  using Kind = Fact::Kind;
-  return fact.kind == Kind::max_of || fact.kind == Kind::at_least || fact.kind == Kind::at_most ||
-         fact.kind == Kind::at_least_abs || fact.kind == Kind::at_most_inverse || fact.kind == Kind::norm_at_least ||
-         fact.kind == Kind::inverse_norm;
-}
-
-// Facts whose `axes` are reduced axes of the source.
-bool reduces(const Fact& fact) {
-  using Kind = Fact::Kind;
-  return compares(fact) || fact.kind == Kind::square_sum_of || fact.kind == Kind::mean_of ||
-         fact.kind == Kind::mean_square_of || fact.kind == Kind::mean_square_at_least || fact.kind == Kind::sum_of;
-}
-
 // Where each axis of the shorter shape lies in the longer one that has `axes` besides.
 std::vector<std::size_t> other_axes(std::size_t rank, std::span<const std::size_t> axes) {
   std::vector<std::size_t> result;
@@ -68,59 +53,19 @@ std::vector<std::size_t> other_axes(std::size_t rank, std::span<const std::size_
   return result;
 }
 
-Facts unsqueezed_facts(const AbsTensor& x, std::span<const std::size_t> axes, std::span<const std::size_t> kept) {
-  Facts result;
-  for (Fact fact : x.facts) {
-    if (speaks_of_rows(fact)) {
-      std::uint32_t bits = 0;
-      for (std::size_t i = 0; i < kept.size() && kept[i] < 32; ++i) bits |= (fact.axes >> i & 1U) << kept[i];
-      fact.axes = bits;
-      result.push_back(fact);
-    } else if (!fact.aligned && reduces(fact) && fact.axes == bits_of(axes)) {
-      fact.aligned = true;
-      result.push_back(fact);
-    } else if (fact.aligned && compares(fact) && leading(axes)) {
-      result.push_back(fact);
-    }
-  }
-  return result;
-}
+std::vector<int> ints_of(std::span<const std::size_t> axes) { return {axes.begin(), axes.end()}; }
 
-Facts squeezed_facts(const AbsTensor& x, std::span<const std::size_t> axes, std::span<const std::size_t> kept) {
-  Facts result;
-  for (Fact fact : x.facts) {
-    if (speaks_of_rows(fact)) {
-      std::uint32_t bits = 0;
-      for (std::size_t i = 0; i < kept.size() && kept[i] < 32; ++i) bits |= (fact.axes >> kept[i] & 1U) << i;
-      fact.axes = bits;
-      result.push_back(fact);
-    } else if (fact.aligned && compares(fact) && leading(axes)) {
-      result.push_back(fact);
-    } else if (fact.aligned && reduces(fact) && fact.axes != 0 && fact.axes == bits_of(axes)) {
-      fact.aligned = false;
-      result.push_back(fact);
-    }
-  }
-  return result;
+// Where each axis goes that `axes` do not name, the others being gone.
+std::vector<int> squeezed_to(std::size_t rank, std::span<const std::size_t> kept) {
+  std::vector<int> to(rank, -1);
+  for (std::size_t i = 0; i < kept.size(); ++i) to[kept[i]] = static_cast<int>(i);
+  return to;
 }
 
 std::vector<Form> moved_forms(const AbsTensor& x, const std::string& step, Symbols& symbols) {
   std::vector<Form> forms(x.cells.size());
   for (std::size_t i = 0; i < forms.size(); ++i) forms[i] = moved(cell_form(x, i), symbols, step);
   return forms;
-}
-
-Facts transposed_rows(const AbsTensor& x, std::span<const std::size_t> perm) {
-  Facts result;
-  if (perm.size() > 32) return result;
-  for (Fact fact : x.facts) {
-    if (!speaks_of_rows(fact)) continue;
-    std::uint32_t bits = 0;
-    for (std::size_t i = 0; i < perm.size(); ++i) bits |= (fact.axes >> perm[i] & 1U) << i;
-    fact.axes = bits;
-    result.push_back(fact);
-  }
-  return result;
 }
 
 }  // namespace
@@ -143,7 +88,9 @@ AbsTensor transposed(const AbsTensor& x, std::span<const std::size_t> perm, Symb
                               for (std::size_t i = 0; i < perm.size(); ++i) from[perm[i]] = place[i];
                               return cell_at(x, from);
                             });
-  result.facts = transposed_rows(x, perm);
+  Movement turn{.to = std::vector<int>(perm.size())};
+  for (std::size_t i = 0; i < perm.size(); ++i) turn.to[perm[i]] = static_cast<int>(i);
+  result.relations = moved(x.relations, turn);
   return result;
 }
 
@@ -160,7 +107,7 @@ AbsTensor sliced(const AbsTensor& x, std::size_t axis, std::int64_t start, std::
     AbsTensor result = detached(x);
     result.sizes[axis] = length;
     set_forms(result, moved_forms(x, slice_step(from_end, start, length), symbols));
-    result.facts = rows_of_part(x, axis);
+    result.relations = relations_of_part(x, axis);
     return result;
   }
   // Cutting at both ends first makes the slice a choice of whole blocks.
@@ -185,7 +132,7 @@ AbsTensor sliced(const AbsTensor& x, std::size_t axis, std::int64_t start, std::
         from[axis] += first;
         return cell_at(fine, from);
       });
-  result.facts = rows_of_part(x, axis);
+  result.relations = relations_of_part(x, axis);
   return result;
 }
 
@@ -218,7 +165,7 @@ AbsTensor unsqueezed(const AbsTensor& x, std::span<const std::size_t> axes, Symb
   AbsTensor result = empty_grid(x.dtype, std::move(sizes), std::move(cuts));
   result.cells = x.cells;
   set_forms(result, moved_forms(x, axes_step(target, rank), symbols));
-  result.facts = unsqueezed_facts(x, axes, kept);
+  result.relations = moved(x.relations, {.to = ints_of(kept), .in_place = leading(axes), .inserted = bits_of(axes)});
   return result;
 }
 
@@ -239,21 +186,22 @@ AbsTensor squeezed(const AbsTensor& x, std::span<const std::size_t> axes, Symbol
   if (result.cells.size() != x.cells.size()) return lost_shape(x);
   result.cells = x.cells;
   set_forms(result, moved_forms(x, axes_step(target, kept.size()), symbols));
-  result.facts = squeezed_facts(x, axes, kept);
+  result.relations =
+      moved(x.relations, {.to = squeezed_to(x.rank(), kept), .in_place = leading(axes), .removed = bits_of(axes)});
   return result;
 }
 
 namespace {
 
-// A row with its elements repeated has the same largest and smallest element, but another sum.
-bool stretched(const AbsTensor& x, const Dims& sizes, const Fact& fact) {
-  if (fact.kind == Fact::Kind::row_max || fact.kind == Fact::Kind::row_min) return false;
+// Axes of x along which its elements may be repeated.
+AxisBits repeated_axes(const AbsTensor& x, const Dims& sizes) {
   const std::size_t more = sizes.size() - x.rank();
-  for (std::size_t axis = 0; axis < x.rank(); ++axis) {
+  AxisBits result = 0;
+  for (std::size_t axis = 0; axis < x.rank() && axis < 32; ++axis) {
     const bool same = x.sizes[axis] > 1 || (x.sizes[axis] == 1 && sizes[more + axis] == 1);
-    if ((fact.axes >> axis & 1U) != 0 && !same) return true;
+    if (!same) result |= AxisBits{1} << axis;
   }
-  return false;
+  return result;
 }
 
 }  // namespace
@@ -272,13 +220,9 @@ AbsTensor broadcasted(const AbsTensor& x, const Dims& sizes, Symbols& symbols) {
   result.cells = x.cells;
   set_forms(result, moved_forms(x, "", symbols));
   // Repeating does not change what is compared with what, as long as axes stay in place.
-  for (const Fact& fact : x.facts) {
-    if (more == 0 && fact.aligned && compares(fact)) result.facts.push_back(fact);
-    if (speaks_of_rows(fact) && sizes.size() <= 32 && !stretched(x, sizes, fact)) {
-      result.facts.push_back(fact);
-      result.facts.back().axes = fact.axes << more;
-    }
-  }
+  Movement repeat{.to = std::vector<int>(x.rank()), .repeated = repeated_axes(x, sizes), .in_place = more == 0};
+  for (std::size_t i = 0; i < x.rank(); ++i) repeat.to[i] = static_cast<int>(more + i);
+  result.relations = moved(x.relations, repeat);
   return result;
 }
 

@@ -317,7 +317,7 @@ AbsTensor narrowed(const AbsTensor& x, const LongAxes& axes) {
   AbsTensor result = x;
   result.sizes.clear();
   for (const std::int64_t key : axes.sizes) result.sizes.push_back(size_of(key));
-  result.facts = {};
+  result.relations = {};
   if (x.cuts.empty()) return result;
   result.cuts.clear();
   for (const std::size_t axis : axes.axes) result.cuts.push_back(x.cuts[axis]);
@@ -396,10 +396,14 @@ std::optional<std::vector<std::size_t>> inserted_axes(const Dims& shorter, const
   return axes ? axes : match(0);
 }
 
-std::uint32_t fact_axes(const Facts& facts) {
-  std::uint32_t axes = 0;
-  for (const Fact& fact : facts) {
-    if (!fact.aligned || fact.kind == Fact::Kind::max_of) axes |= fact.axes;
+// Reduced axes that a reshape may put back or take away.
+AxisBits reduced_axes(const Relations& relations) {
+  AxisBits axes = 0;
+  for (const Relation& relation : relations) {
+    const auto* bound = std::get_if<AggregateBound>(&relation);
+    const auto* product = std::get_if<ProductBound>(&relation);
+    if (bound != nullptr) axes |= bound->source.axes;
+    if (product != nullptr && !product->source.aligned) axes |= product->source.axes;
   }
   return axes;
 }
@@ -410,8 +414,8 @@ namespace {
 
 AbsTensor reshaped_by_keys(const AbsTensor& x, const Dims& from, const Dims& to, Symbols& symbols) {
   if (from == to && std::ranges::count(from, -1) <= 1) return x;
-  if (const auto axes = inserted_axes(from, to, fact_axes(x.facts))) return unsqueezed(x, *axes, symbols);
-  if (const auto axes = inserted_axes(to, from, fact_axes(x.facts))) return squeezed(x, *axes, symbols);
+  if (const auto axes = inserted_axes(from, to, reduced_axes(x.relations))) return unsqueezed(x, *axes, symbols);
+  if (const auto axes = inserted_axes(to, from, reduced_axes(x.relations))) return squeezed(x, *axes, symbols);
   return reshaped_by_groups(x, from, to, symbols);
 }
 

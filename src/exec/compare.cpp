@@ -12,7 +12,7 @@ namespace finity {
 
 namespace {
 
-void mismatch(Comparison& result, std::string why) {
+void mismatch(Compared& result, std::string why) {
   result.same_form = result.identical = result.within = false;
   result.why = std::move(why);
 }
@@ -22,7 +22,7 @@ bool same_number(double a, double b) {
   return a == b && std::signbit(a) == std::signbit(b);
 }
 
-void note_difference(Comparison& result, double actual, double expected, const Tolerance& tolerance, std::int64_t at) {
+void note_difference(Compared& result, double actual, double expected, const Tolerance& tolerance, std::int64_t at) {
   if (same_number(actual, expected)) return;
   result.identical = false;
   if (actual == expected) return;  // zeros of different sign
@@ -43,7 +43,7 @@ void note_difference(Comparison& result, double actual, double expected, const T
 }
 
 template <class C>
-void compare_numbers(Comparison& result, const Tensor& actual, const Tensor& expected, const Tolerance& tolerance) {
+void compare_numbers(Compared& result, const Tensor& actual, const Tensor& expected, const Tolerance& tolerance) {
   const std::vector<C> a = elements<C>(actual);
   const std::vector<C> b = elements<C>(expected);
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -58,7 +58,7 @@ void compare_numbers(Comparison& result, const Tensor& actual, const Tensor& exp
   }
 }
 
-void compare_strings(Comparison& result, const Tensor& actual, const Tensor& expected) {
+void compare_strings(Compared& result, const Tensor& actual, const Tensor& expected) {
   for (std::size_t i = 0; i < actual.strings().size(); ++i) {
     if (actual.strings()[i] == expected.strings()[i]) continue;
     result.identical = result.within = false;
@@ -67,8 +67,8 @@ void compare_strings(Comparison& result, const Tensor& actual, const Tensor& exp
   }
 }
 
-Comparison compare_tensors(const Tensor& actual, const Tensor& expected, const Tolerance& tolerance) {
-  Comparison result;
+Compared compare_tensors(const Tensor& actual, const Tensor& expected, const Tolerance& tolerance) {
+  Compared result;
   if (actual.dtype() != expected.dtype()) {
     mismatch(result,
              "dtype is " + std::string(name(actual.dtype())) + ", expected " + std::string(name(expected.dtype())));
@@ -87,7 +87,7 @@ Comparison compare_tensors(const Tensor& actual, const Tensor& expected, const T
   return result;
 }
 
-void merge(Comparison& whole, Comparison part) {
+void merge(Compared& whole, Compared part) {
   whole.same_form = whole.same_form && part.same_form;
   whole.identical = whole.identical && part.identical;
   whole.within = whole.within && part.within;
@@ -98,8 +98,8 @@ void merge(Comparison& whole, Comparison part) {
   if (whole.why.empty()) whole.why = std::move(part.why);
 }
 
-Comparison compare_sequences(const Sequence& actual, const Sequence& expected, const Tolerance& tolerance) {
-  Comparison result;
+Compared compare_sequences(const Sequence& actual, const Sequence& expected, const Tolerance& tolerance) {
+  Compared result;
   if (actual.size() != expected.size()) {
     mismatch(result,
              "sequence has " + std::to_string(actual.size()) + " items, expected " + std::to_string(expected.size()));
@@ -111,14 +111,14 @@ Comparison compare_sequences(const Sequence& actual, const Sequence& expected, c
 
 }  // namespace
 
-Comparison compare(const Datum& actual, const Datum& expected, const Tolerance& tolerance) {
+Compared compare(const Datum& actual, const Datum& expected, const Tolerance& tolerance) {
   if (actual.tensor() != nullptr && expected.tensor() != nullptr) {
     return compare_tensors(*actual.tensor(), *expected.tensor(), tolerance);
   }
   if (actual.sequence() != nullptr && expected.sequence() != nullptr) {
     return compare_sequences(*actual.sequence(), *expected.sequence(), tolerance);
   }
-  Comparison result;
+  Compared result;
   if (actual.present() || expected.present()) mismatch(result, "one is a tensor, the other is not");
   return result;
 }

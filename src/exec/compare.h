@@ -14,7 +14,7 @@ struct Tolerance {
   double absolute = 1e-7;
 };
 
-struct Comparison {
+struct Compared {
   bool same_form = true;  // kind, dtype and dimensions agree; otherwise `why` says how not
   bool identical = true;  // every element, bit for bit (NaN equals NaN)
   bool within = true;
@@ -25,6 +25,6 @@ struct Comparison {
   std::string why;
 };
 
-Comparison compare(const Datum& actual, const Datum& expected, const Tolerance& tolerance = {});
+Compared compare(const Datum& actual, const Datum& expected, const Tolerance& tolerance = {});
 
 }  // namespace finity

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/memory_error.h"
 #include "base/time_limit.h"
+#include "graph/users.h"
 #include "ops/table/op.h"
 #include "types/check.h"
 
@@ -40,7 +41,7 @@ class Interpreter {
         options_(options),
         rng_(options.seed),
         values_(graph.values().size()),
-        uses_(graph.values().size(), 0) {}
+        uses_(count_uses(graph, graph.main())) {}
 
   std::vector<Datum> run_main(const Inputs& inputs);
 
@@ -54,7 +55,6 @@ class Interpreter {
   bool depends_on_lost(const Node& node);
   const Datum& get(ValueId id);
   std::vector<Datum> outputs_of(const Body& body);
-  void count_uses();
   void release(const Node& node);
 
   const Graph& graph_;
@@ -67,17 +67,6 @@ class Interpreter {
 
 // Memory: a value of the main body is dropped after its last user. Values of
 // subgraphs are overwritten by the next iteration.
-void Interpreter::count_uses() {
-  const auto use = [&](ValueId id) {
-    if (id.valid()) ++uses_[id.at()];
-  };
-  for (const NodeId id : graph_.main().nodes) {
-    std::ranges::for_each(graph_.node(id).inputs, use);
-    std::ranges::for_each(graph_.node(id).captures, use);
-  }
-  std::ranges::for_each(graph_.main().outputs, use);
-}
-
 void Interpreter::release(const Node& node) {
   if (node.body != Graph::kMain) return;
   const auto drop = [&](ValueId id) {
@@ -107,7 +96,6 @@ void Interpreter::load_inputs(const Inputs& inputs) {
 
 std::vector<Datum> Interpreter::run_main(const Inputs& inputs) {
   load_inputs(inputs);
-  count_uses();
   run_nodes(graph_.main());
   return outputs_of(graph_.main());
 }

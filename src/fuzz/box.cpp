@@ -5,8 +5,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string_view>
 
+#include "base/error.h"
 #include "check/analyze.h"
+#include "fuzz/monotone.h"
 #include "fuzz/sums.h"
 #include "graph/builder.h"
 #include "ops/table/op.h"
@@ -119,9 +122,9 @@ std::vector<Box> by_rule(const Graph& graph, const Node& node, const std::vector
   options.ranges.lengths = Lengths::never;
   options.find_causes = false;
   const Analysis analysis = analyze(alone.graph, types, alone.premises, options);
-  const bool hazard = std::ranges::any_of(analysis.findings, [](const Finding& f) {
-    return f.verdict != Verdict::proved && f.operand >= 0;  // its operand was then taken to be valid
-  });
+  // Behind a hazard the analysis goes on with what is valid.
+  const bool hazard =
+      std::ranges::any_of(analysis.findings, [](const Finding& f) { return f.verdict != Verdict::proved; });
   std::vector<Box> boxes;
   for (const ValueId id : alone.graph.nodes().front().outputs) {
     if (!id.valid()) boxes.emplace_back();
@@ -130,6 +133,36 @@ std::vector<Box> by_rule(const Graph& graph, const Node& node, const std::vector
     else boxes.push_back(from_abstract(analysis.ranges[id.at()], types[id]));
   }
   return boxes;
+}
+
+// Integers that may wrap: no operator says what comes out. Seen by computing the same in doubles.
+bool may_wrap(const Graph& graph, const Node& node, const std::vector<Box>& operands, const std::vector<Box>& results) {
+  constexpr std::string_view kSums[] = {"CumSum", "CumProd", "MatMul", "Gemm", "Sum", "Mean", "Einsum"};
+  const bool computes = node.op->elementwise || node.op_type.starts_with("Reduce") ||
+                        std::ranges::find(kSums, node.op_type) != std::end(kSums);
+  if (!computes || results.empty() || !is_int(results[0].dtype) || operands.empty() || !is_int(operands[0].dtype))
+    return false;
+  std::vector<Datum> wide;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    wide.emplace_back();
+    if (!node.inputs[i].valid()) continue;
+    if (!operands[i].is_point()) return false;
+    const bool data = i == 0 || (node.op->elementwise && is_int(operands[i].dtype));
+    const Tensor tensor = tensor_of(operands[i]);
+    wide.back() = data ? from_elements<double>(DType::float64, tensor.dims(), elements<double>(tensor)) : tensor;
+  }
+  try {
+    Rng unused(0);
+    EvalCall call(graph, node, wide, unused, nullptr);
+    node.op->eval(call);
+    const Tensor* result = call.outs().front().tensor();
+    return result != nullptr && is_float(result->dtype()) &&
+           std::ranges::any_of(elements<double>(*result), [&](double x) {
+             return !(x <= max_finite(results[0].dtype) && x >= lowest_finite(results[0].dtype));
+           });
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 // The better of two enclosures; one that says nothing gives way.
@@ -145,6 +178,8 @@ Box meet_boxes(const Box& a, const Box& b) {
 }
 
 }  // namespace
+
+bool Box::decided() const { return is_number(dtype) && cells.size() == static_cast<std::size_t>(element_count(dims)); }
 
 bool Box::is_point() const {
   // A NaN or an infinity alone is a point, too.
@@ -210,7 +245,13 @@ std::vector<Box> enclose(const Graph& graph, const Types& types, const Node& nod
   for (std::size_t i = 0; i < node.inputs.size(); ++i) known &= !node.inputs[i].valid() || operands[i].decided();
   if (!known) return nothing;
   std::vector<Box> boxes = by_rule(graph, node, operands);
+  if (may_wrap(graph, node, operands, boxes)) return nothing;
   if (const std::optional<Box> sum = enclose_sum(graph, node, operands)) boxes[0] = meet_boxes(*sum, boxes[0]);
+  if (const std::optional<std::vector<Box>> ends = enclose_monotone(graph, node, operands)) {
+    for (std::size_t k = 0; k < boxes.size(); ++k) {
+      if ((*ends)[k].present()) boxes[k] = meet_boxes((*ends)[k], boxes[k]);
+    }
+  }
   return boxes;
 }
 

@@ -22,7 +22,7 @@ struct Box {
   std::vector<Range> cells = {};  // one per element; empty although there are elements: nothing is known
 
   bool present() const { return dtype != DType::undefined; }
-  bool decided() const { return cells.size() == static_cast<std::size_t>(element_count(dims)); }
+  bool decided() const;
   bool is_point() const;
 };
 

@@ -155,12 +155,16 @@ std::optional<Drawn> Drawing::draw(const std::string& first) {
     return std::move(d_);
   }
   const Param& param = signature_.inputs.front();
-  floats_only_ = op_.name.starts_with("ReduceLog");  // a logarithm as an integer has no meaning
+  // A logarithm or a root as an integer has no meaning, nor a fraction of an integer product.
+  floats_only_ = op_.name.starts_with("ReduceLog") || op_.name == "ReduceL2" || op_.name == "Gemm";
+  in_float_ = op_.name == "HardSwish";  // whether its 1/6 is a float in doubles is not said
   if (param.type.kind == Type::Kind::sequence || param.type.kind == Type::Kind::optional) return std::nullopt;
   if (first.empty()) {
     x_type_ = dtype_of(param.type);
     if (x_type_ == DType::string || is_complex(x_type_)) return std::nullopt;
     if (floats_only_ && !is_float(x_type_)) return std::nullopt;
+    if (in_float_ && x_type_ == DType::float64) x_type_ = DType::float32;
+    if (in_float_ && !param.type.variable.empty()) dtypes_[param.type.variable] = x_type_;
     x_ = first_dims();
     d_.step.inputs.push_back(give(g_.draw(x_type_, x_), 5));
   } else {
@@ -168,7 +172,7 @@ std::optional<Drawn> Drawing::draw(const std::string& first) {
     x_type_ = tensor.dtype();
     const bool any = param.type.kind == Type::Kind::unknown;
     if (!any && !param.type.dtypes[static_cast<std::size_t>(x_type_)]) return std::nullopt;
-    if (floats_only_ && !is_float(x_type_)) return std::nullopt;
+    if ((floats_only_ && !is_float(x_type_)) || (in_float_ && x_type_ == DType::float64)) return std::nullopt;
     if (!param.type.variable.empty()) dtypes_[param.type.variable] = x_type_;
     x_ = tensor.dims();
     d_.step.inputs.push_back(first);

@@ -59,7 +59,7 @@ class Drawing {
   DType x_type_ = DType::float32;
   std::map<std::string, DType, std::less<>> dtypes_;
   std::size_t many_outputs_ = 2;
-  bool floats_only_ = false;
+  bool floats_only_ = false, in_float_ = false;
 };
 
 }  // namespace finity::fuzz

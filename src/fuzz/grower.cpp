@@ -230,12 +230,29 @@ bool speaks_of(const Form& form, const std::string& op) {
   return form.op == op || (form.op == "*Reduce" && op.starts_with("Reduce") && op != "ReduceSum");
 }
 
+// Axes count from the end only since operator set 11.
+bool counts_from_the_end(const Step& step) {
+  for (const char* name : {"axis", "axes"}) {
+    const Attr* attr = step.attrs.find(name);
+    if (attr == nullptr) continue;
+    if (const auto* one = std::get_if<std::int64_t>(attr); one != nullptr && *one < 0) return true;
+    const auto* list = std::get_if<std::vector<std::int64_t>>(attr);
+    if (list != nullptr && std::ranges::any_of(*list, [](std::int64_t axis) { return axis < 0; })) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 bool fits_opset(const Step& step, int opset) {
   if (!step.domain.empty()) return true;
+  if (opset < 11 && counts_from_the_end(step)) return false;
   for (const Form& form : kForms) {
     if (form.attr.empty() && form.op == step.op && opset < form.first) return false;  // the table has it earlier
+  }
+  if (const Attr* how = step.attrs.find("reduction"); how != nullptr && opset < 18) {
+    const std::string& name = std::get<std::string>(*how);
+    if (name == "max" || name == "min") return false;
   }
   if (const Attr* mode = step.attrs.find("mode"); step.op == "Pad" && mode != nullptr && opset < 19) {
     if (std::get<std::string>(*mode) == "wrap") return false;

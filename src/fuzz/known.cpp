@@ -37,11 +37,18 @@ bool uses(const Finding& f, DType dtype) {
 bool optimised(const Finding& f) { return f.complaint.level != Optimisation::none; }
 bool died(const Finding& f) { return f.complaint.symptom == Symptom::crash; }
 bool refused(const Finding& f) { return f.complaint.symptom == Symptom::exception; }
+bool value(const Finding& f) { return f.complaint.symptom == Symptom::wrong_value; }
+bool wraps(const Finding& f) {
+  return std::ranges::any_of(f.sample.steps, [](const Step& s) {
+    const Attr* mode = s.attrs.find("mode");
+    return s.op == "Pad" && mode != nullptr && std::get<std::string>(*mode) == "wrap";
+  });
+}
 bool wrong(const Finding& f) { return !died(f) && !refused(f) && f.complaint.symptom != Symptom::hang; }
 
 constexpr Known kKnown[] = {
     {"ort", "#16203: AveragePool divides windows that ceil_mode cuts off by the whole kernel",
-     [](const Finding& f) { return wrong(f) && sets(f, "AveragePool", "ceil_mode"); }},
+     [](const Finding& f) { return value(f) && !optimised(f) && sets(f, "AveragePool", "ceil_mode"); }},
     {"ort", "#24681, #26708: AveragePool from operator set 19 on does not count pads at the end",
      [](const Finding& f) {
        return wrong(f) && !optimised(f) && f.sample.opset >= 19 && sets(f, "AveragePool", "count_include_pad");
@@ -63,7 +70,9 @@ constexpr Known kKnown[] = {
        return wrong(f) && in_order(f, {"Cast", "Cast"});
      }},
     {"ort", "#11828: reflecting Pad with pads of both signs, or as long as the axis",
-     [](const Finding& f) { return wrong(f) && !optimised(f) && has(f, "Pad"); }},
+     [](const Finding& f) {
+       return wrong(f) && !optimised(f) && has(f, "Pad") && f.key.find("Pad{mode") != std::string::npos && !wraps(f);
+     }},
     {"ort", "#32417: a Transpose that changes nothing is merged into Gemm as if it did",
      [](const Finding& f) {
        return optimised(f) && in_order(f, {"Transpose", "Gemm"});
@@ -76,6 +85,8 @@ constexpr Known kKnown[] = {
      [](const Finding& f) { return optimised(f) && sets(f, "ReduceMean", "keepdims") && has(f, "Div"); }},
     {"ort", "#31980, #25855: the pattern of a layer norm is merged with a scale of another shape",
      [](const Finding& f) { return optimised(f) && refused(f) && has(f, "ReduceMean") && has(f, "Sqrt"); }},
+    {"ort", "#25001: a zero point of type int32 is handed to QuantizeLinear",
+     [](const Finding& f) { return refused(f) && has(f, "DequantizeLinear"); }},
     {"ort", "#27845, #28491: signed codes behind DequantizeLinear are quantised again as unsigned ones",
      [](const Finding& f) { return wrong(f) && optimised(f) && has(f, "DequantizeLinear"); }},
     {"ort", "#27455: Add before LayerNormalization with a scale that has unit axes",
@@ -85,11 +96,15 @@ constexpr Known kKnown[] = {
     {"ort", "PR 23387: BatchNormalization of one axis",
      [](const Finding& f) { return !optimised(f) && has(f, "BatchNormalization"); }},
     {"ort", "#15446, #16350, #16351: a window of ceil_mode that lies in the padding",
-     [](const Finding& f) { return wrong(f) && sets(f, "MaxPool", "ceil_mode"); }},
+     [](const Finding& f) {
+       return wrong(f) && !optimised(f) && (sets(f, "MaxPool", "ceil_mode") || sets(f, "AveragePool", "ceil_mode"));
+     }},
     {"ort", "#11927: ConvTranspose crops on the wrong side for SAME_UPPER",
-     [](const Finding& f) { return wrong(f) && sets(f, "ConvTranspose", "auto_pad"); }},
+     [](const Finding& f) { return value(f) && sets(f, "ConvTranspose", "auto_pad"); }},
     {"ort", "#14208: ConvTranspose with output_padding and dilation reads what it did not write",
      [](const Finding& f) { return wrong(f) && sets(f, "ConvTranspose", "output_padding"); }},
+    {"torch", "observed in LibTorch 1.13: a convolution without input channels has no output channels",
+     [](const Finding& f) { return f.complaint.symptom == Symptom::wrong_form && has(f, "Conv"); }},
     {"ort", "#26288: reductions with noop_with_empty_axes",
      [](const Finding& f) {
        return wrong(f) && std::ranges::any_of(f.sample.steps, [](const Step& s) {

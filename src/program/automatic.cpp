@@ -39,9 +39,7 @@ class Automatic {
         // Sums that might overflow with weights of any size get less; every run counts for all sites anyway.
         if (suspects_[i]->general && round % 4 != 3) continue;
         if (round > 0 || !trains) from_the_start(i, round + 1);
-        for (const Manner manner : kManners) {
-          if (trains && !driver_.is_over() && poison_.can(manner)) episode(i, manner, steps, round);
-        }
+        if (trains) train_in_turns(i, steps, round);
       }
     }
   }
@@ -87,6 +85,20 @@ class Automatic {
     return driver_.has_hit();
   }
 
+  // All manners at first; then mostly the one that came nearest.
+  void train_in_turns(std::size_t i, int steps, int round) {
+    constexpr int kTrials = 1, kAgain = 4, kMore = 4;
+    std::vector<Manner> manners;
+    std::ranges::copy_if(kManners, std::back_inserter(manners), [&](Manner manner) { return poison_.can(manner); });
+    const bool choose = round >= kTrials && round % kAgain != kAgain - 1;
+    std::ranges::stable_sort(manners, {}, [&](Manner manner) { return round == 0 ? 0 : came_to_[{i, manner}]; });
+    if (choose && manners.size() > 2) manners.resize(2);
+    for (const Manner manner : manners) {
+      const bool leads = choose && manner == manners.front();
+      if (!driver_.is_over()) episode(i, manner, leads ? kMore * steps : steps, round);
+    }
+  }
+
   // A manner that adds up goes on where it stopped; the others start anew, differently.
   void begin(std::size_t i, Manner manner, int round) {
     const auto kept = marks_.find({i, manner});
@@ -97,6 +109,9 @@ class Automatic {
     } else {
       trainer_.forget_starts();
       trainer_.restart();
+      // Some go on from where the attack on the start came to.
+      constexpr int kPasses = 6;
+      if (round % 2 == 1) attacks_[i].run(kPasses, true);
     }
     poison_.begin(manner, static_cast<std::uint64_t>(round));
   }
@@ -106,6 +121,7 @@ class Automatic {
     Attack& attack = attacks_[i];
     driver_.pursue(*suspects_[i]);
     begin(i, manner, round);
+    if (driver_.is_over()) return;
     int until_attack = 1, wait = 1 << std::min(round, 6);
     for (int step = 0; step < steps && !driver_.is_over(); ++step) {
       poison_.feed(attack);
@@ -118,19 +134,22 @@ class Automatic {
         until_attack = wait;
       }
     }
-    if (manner == Manner::boundary || manner == Manner::ordinary) marks_[{i, manner}] = trainer_.mark();
+    came_to_[{i, manner}] = attack.nearest();
+    if (manner != Manner::extreme && manner != Manner::attacked) marks_[{i, manner}] = trainer_.mark();
   }
 
   // Attacks with the weights as they are now. Where it should fail by now, a step shows whether it does backward.
   bool look_closely(Attack& attack, bool finite) {
     constexpr int kPasses = 6;
+    Trainer::Batch before = trainer_.batch();
     if (finite) {
       trainer_.fresh_batch();
       attack.recall();
     }
     if (attack.run(kPasses, false)) return true;
     if (!finite) return false;
-    if (attack.is_there()) return step_and_look(attack, 1);
+    if (attack.is_there() && step_and_look(attack, 1)) return true;
+    trainer_.set_batch(std::move(before));
     return false;
   }
 
@@ -140,6 +159,7 @@ class Automatic {
   std::vector<Attack> attacks_;
   std::vector<const Suspect*> suspects_;
   std::map<std::pair<std::size_t, Manner>, Trainer::Mark> marks_;
+  std::map<std::pair<std::size_t, Manner>, double> came_to_;  // how near, the last time
 };
 
 }  // namespace

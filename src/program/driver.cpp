@@ -90,6 +90,25 @@ void Driver::hit() {
   outcome_.seconds = seconds();
   outcome_.run = trainer_.run();
   outcome_.steps = trainer_.steps();
+  if (options_.any_failure || options_.site.empty()) return;
+  confirm();
+  if (is_at_site()) return;
+  ProgramOutcome open = {.iterations = outcome_.iterations, .site = outcome_.site, .closest = outcome_.closest};
+  open.engine = outcome_.engine;
+  open.trace = std::move(outcome_.trace);
+  outcome_ = std::move(open);
+  was_repeated_ = false;
+  trainer_.forget_starts();
+  trainer_.release_draws();
+  trainer_.restart();
+  trainer_.fresh_batch();
+}
+
+// The node that failed is one of those that were asked for, or belongs to the derivative of one.
+bool Driver::is_at_site() const {
+  return std::ranges::any_of(prepared_.suspects, [&](const Suspect& suspect) {
+    return outcome_.node_name == suspect.name || outcome_.node_name == suspect.result;
+  });
 }
 
 void Driver::conclude() {
@@ -131,7 +150,11 @@ void Driver::name_node() {
       }
     }
   }
-  if (bad.empty()) return;
+  if (bad.empty()) {
+    outcome_.node = "the optimiser's step";
+    outcome_.what = "weights are not finite, though their gradients are,";
+    return;
+  }
   const Node& node = program().graph->node(bad.front());
   outcome_.node = describe(*program().graph, node);
   outcome_.in_gradient = node.gradient_of.valid();
@@ -142,14 +165,59 @@ void Driver::name_node() {
     outcome_.node += ", for the derivative of " + describe(*program().graph, program().graph->node(node.gradient_of));
   }
   outcome_.what = "'" + result + "' is not finite";
+  outcome_.disproves = true;
   for (const SiteVerdict& verdict : prepared_.verdicts) {
-    if (verdict.result == result && (outcome_.rule.empty() || !verdict.proved)) outcome_.rule = verdict.rule;
+    if (verdict.result != result) continue;
+    if (outcome_.rule.empty() || !verdict.proved) outcome_.rule = verdict.rule;
+    outcome_.disproves &= verdict.proved;
+  }
+  outcome_.disproves &= !outcome_.rule.empty();
+}
+
+// Only the last so many training steps, when they suffice.
+TrainingRun Driver::shortened(const TrainingRun& run) {
+  const double until = seconds() + std::max(1.0, outcome_.seconds);
+  for (std::size_t keep = 0; keep + 1 < run.steps.size() && seconds() < until; keep = keep == 0 ? 1 : 2 * keep) {
+    TrainingRun tried = run;
+    const auto from = static_cast<std::ptrdiff_t>(run.steps.size() - 1 - keep);
+    tried.steps.erase(tried.steps.begin(), tried.steps.begin() + from);
+    if (repeat_run(program(), engine_, tried, watch_pass_).failed) return tried;
+  }
+  return run;
+}
+
+// Samples of the last batch that do not matter become those of the data again, in halves, quarters, ...
+void Driver::simplify_batch() {
+  constexpr int kMostLooks = 64;
+  if (trainer_.sample_count() == 0) return;
+  const auto batch = static_cast<std::size_t>(program().batch);
+  int looks = 0;
+  for (std::size_t size = (batch + 1) / 2; size > 0 && looks < kMostLooks; size /= 2) {
+    for (std::size_t from = 0; from < batch && looks < kMostLooks; from += size, ++looks) {
+      std::vector<Tensor> before;
+      for (std::size_t i = 0; i < program().inputs.size(); ++i) before.push_back(trainer_.value(i));
+      const std::size_t to = std::min(from + size, batch);
+      for (std::size_t k = from; k < to; ++k) {
+        trainer_.set_sample(k, static_cast<std::int64_t>(k) % trainer_.sample_count());
+      }
+      const PassResult result = trainer_.look(watch_pass_);
+      if (!std::ranges::all_of(result.values, all_finite)) continue;
+      for (std::size_t i = 0; i < before.size(); ++i) {
+        if (!program().inputs[i].draw) trainer_.set_value(i, std::move(before[i]));
+      }
+    }
   }
 }
 
 void Driver::confirm() {
-  const TrainingRun found = outcome_.run;
-  TrainingRun run = found;
+  if (was_repeated_) return;
+  was_repeated_ = true;
+  if (outcome_.run.steps.empty()) {
+    outcome_.what = "the run was too long to keep";
+    return;
+  }
+  // A shorter run may fail elsewhere.
+  TrainingRun run = options_.any_failure ? shortened(outcome_.run) : outcome_.run;
   const Repeated repeated = repeat_run(program(), engine_, run, watch_pass_);
   outcome_.confirmed = repeated.failed;
   if (!repeated.failed) return;
@@ -158,6 +226,9 @@ void Driver::confirm() {
   outcome_.steps = trainer_.steps();
   const PassResult again = trainer_.look(watch_pass_);
   outcome_.in_gradient = std::ranges::all_of(again.values, all_finite);
+  if (!outcome_.in_gradient) simplify_batch();
+  // The engine gets what was settled on, not what was tried last.
+  trainer_.look(watch_pass_);
   name_node();
   outcome_.run = trainer_.run();
 }

@@ -31,13 +31,14 @@ class Driver {
   std::size_t add_pass(std::vector<ValueId> read, ValueId derived = {}, std::vector<ValueId> by = {});
   std::size_t watch_count() const { return program().watch_ids.size(); }
 
-  // One iteration: counts, remembers the distance for the trace, looks whether what is watched is finite. True: a hit.
+  // One iteration: counts, remembers the distance for the trace, looks whether what is watched is finite. True: it is
+  // not. That is a hit, or, when only failures at the site count and this was elsewhere, the run was started again.
   bool saw(const PassResult& result, double distance);
   void count() { ++outcome_.iterations; }
   // The time is up, somebody said stop, or there was a hit.
   bool is_over();
   bool has_hit() const { return outcome_.hit; }
-  // The failure is in what is fed now.
+  // The failure is in what is fed now. The same holds.
   void hit();
   void pursue(const Suspect& suspect) { outcome_.site = suspect.title; }
   // Without a hit: how near the most important site came that was measured.
@@ -49,8 +50,11 @@ class Driver {
   void confirm();
 
  private:
+  bool is_at_site() const;
   bool trained_to_failure(const TrainingRun& run, std::size_t last);
   void name_node();
+  TrainingRun shortened(const TrainingRun& run);
+  void simplify_batch();
   void note(double distance);
 
   const Prepared& prepared_;
@@ -60,6 +64,7 @@ class Driver {
   std::chrono::steady_clock::time_point start_;
   double told_ = 0;
   bool stopped_ = false;
+  bool was_repeated_ = false;
   std::size_t watch_pass_ = 0;
   std::map<std::string, double> closest_;  // by site
   std::uint64_t stride_ = 1;               // of the trace

@@ -41,7 +41,8 @@ class Grist {
     clipped_.assign(batch, 0);
   }
 
-  void run() {
+  // False: it failed elsewhere, and the run was started again.
+  bool run() {
     const bool starts = !weights_.empty() ||
                         std::ranges::any_of(inputs_, [&](std::size_t i) { return !is_iterative(program_.inputs[i]); });
     for (int round = 0; starts && round < kLinearRounds && !driver_.is_over(); ++round) linear_round();
@@ -50,13 +51,14 @@ class Grist {
     while (!driver_.is_over() && since < kPatience) {
       const PassResult result = trainer_.look(pass_);
       const double distance = distance_of(result);
-      if (driver_.saw(result, distance)) return;
+      if (driver_.saw(result, distance)) return driver_.has_hit();
       since = distance < best ? 0 : since + 1;
       best = std::min(best, distance);
       mutate(result);
       trainer_.train();
       if (switching_) exchange();
     }
+    return true;
   }
 
  private:
@@ -175,11 +177,13 @@ void train_plainly(Driver& driver) {
   const std::size_t look = driver.add_pass({});
   while (!driver.is_over()) {
     // Training computes the losses anyway; what else is watched needs a look of its own.
-    if (!by_training && driver.saw(trainer.look(look), std::numeric_limits<double>::quiet_NaN())) return;
+    if (!by_training && driver.saw(trainer.look(look), std::numeric_limits<double>::quiet_NaN())) {
+      if (driver.has_hit()) return;
+    }
     if (by_training) driver.count();
     if (!trainer.train() && by_training) {
       driver.hit();
-      return;
+      if (driver.has_hit()) return;
     }
     trainer.fresh_batch();
   }
@@ -193,7 +197,10 @@ void search_as_grist(Driver& driver, bool switching) {
     driver.trainer().release_draws();
     driver.trainer().restart();
     driver.trainer().fresh_batch();
-    Grist(driver, suspect, switching).run();
+    Grist grist(driver, suspect, switching);
+    // Again from the start after a failure that does not count.
+    while (!grist.run() && !driver.is_over()) {
+    }
   }
 }
 

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <numeric>
 #include <set>
 
 #include "base/error.h"
@@ -13,6 +12,13 @@
 
 namespace finity {
 
+namespace {
+
+// Candidates of a batch take turns: corners, points inside, and a sample from the data.
+constexpr std::size_t kKinds = 8, kCorners = 4;
+
+}  // namespace
+
 Poison::Poison(Driver& driver)
     : driver_(driver),
       trainer_(driver.trainer()),
@@ -20,6 +26,7 @@ Poison::Poison(Driver& driver)
       rng_(seed_for(driver.options().seed, "poison")) {
   for (std::size_t i = 0; i < program_.inputs.size(); ++i) {
     const ProgramInput& input = program_.inputs[i];
+    if (input.draw && input.each_step && *input.change) draws_.push_back(i);
     if (!input.batched || input.draw) continue;
     if (*input.change) inputs_.push_back(i);
     else if (is_float(input.data.dtype()) && !has_label_) {
@@ -28,6 +35,24 @@ Poison::Poison(Driver& driver)
     }
   }
   if (has_label_) find_labels();
+  fix_label();
+}
+
+// One label for good: one that exists, or of classes as numbers the same number for the whole row.
+void Poison::fix_label() {
+  for (std::size_t i = 0; i < program_.inputs.size(); ++i) {
+    const ProgramInput& input = program_.inputs[i];
+    if (!input.batched || input.draw || *input.change || input.data.empty()) continue;
+    const auto bytes = input.data.bytes();
+    const auto rows = static_cast<std::size_t>(input.data.dim(0));
+    const std::size_t width = bytes.size() / rows, row = driver_.options().seed % rows;
+    fixed_at_ = i;
+    fixed_label_.assign(bytes.begin() + static_cast<std::ptrdiff_t>(row * width),
+                        bytes.begin() + static_cast<std::ptrdiff_t>((row + 1) * width));
+    const auto each = static_cast<std::size_t>(info(input.data.dtype()).memory_bytes);
+    if (is_float(input.data.dtype())) continue;
+    for (std::size_t k = each; k < width; ++k) fixed_label_[k] = fixed_label_[k - each];
+  }
 }
 
 // The distinct labels, and a pass that says what each of them would cost.
@@ -63,15 +88,20 @@ bool Poison::can(Manner manner) const {
 }
 
 void Poison::begin(Manner manner, std::uint64_t round) {
+  constexpr std::uint64_t kParts[] = {1, 24, 96, 4, 1};
+  constexpr double kBrightness[] = {1.0 / 64, 1, 1, 1, 1.0 / 16};
   manner_ = manner;
   round_ = round;
   count_ = 0;
+  parts_ = kParts[round % std::size(kParts)];
+  brightness_ = kBrightness[round % std::size(kBrightness)];
 }
 
 void Poison::feed(Attack& attack) {
   ++count_;
   switch (manner_) {
     case Manner::extreme: feed_extreme(); return;
+    case Manner::parts: feed_parts(); return;
     case Manner::boundary: feed_boundary(); return;
     case Manner::attacked: attack.run(2, false); return;
     case Manner::ordinary: trainer_.fresh_batch(); return;
@@ -108,15 +138,17 @@ std::vector<double> Poison::label_losses(std::size_t sample, const std::vector<d
   return losses;
 }
 
-// At a random corner of the box, between corners, or near one.
+// At a random corner of the box, or inside.
 void Poison::fill_row(std::span<double> row, const LegalRange& range, std::size_t kind) {
+  constexpr std::size_t kShort = 64;
   const double lo = std::max(range.lo, -1e3), hi = std::min(range.hi, 1e3);
-  const double inside = kind < 4 ? 0 : rng_.uniform(), middle = rng_.uniform(lo, hi);
+  const double inside = kind < kCorners ? 0 : rng_.uniform(), middle = rng_.uniform(lo, hi);
   std::uint64_t bits = 0;
   for (std::size_t i = 0; i < row.size(); ++i) {
     if (i % 64 == 0) bits = rng_.bits();
     const double end = bits >> (i % 64) & 1 ? hi : lo;
-    row[i] = end + inside * (middle - end);
+    const bool anywhere = inside > 0 && row.size() <= kShort;
+    row[i] = anywhere ? rng_.uniform(lo, hi) : end + inside * (middle - end);
   }
 }
 
@@ -129,40 +161,77 @@ void Poison::fill_candidates() {
     std::vector<double> numbers = elements<double>(now);
     const std::size_t width = numbers.size() / batch;
     for (std::size_t sample = 0; sample < batch; ++sample) {
-      const std::size_t kind = sample % 8;
-      if (kind != 7) fill_row(std::span(numbers).subspan(sample * width, width), *program_.inputs[i].range, kind);
+      const std::size_t kind = sample % kKinds;
+      if (kind != kKinds - 1)
+        fill_row(std::span(numbers).subspan(sample * width, width), *program_.inputs[i].range, kind);
     }
     trainer_.set_value(i, from_elements<double>(now.dtype(), now.dims(), numbers));
   }
 }
 
+// Between two classes: the others die out.
 void Poison::feed_boundary() {
   fill_candidates();
   const PassResult result = trainer_.look(label_pass_);
   if (driver_.saw(result, std::numeric_limits<double>::quiet_NaN())) return;
   const std::vector<double> slopes = elements<double>(result.gradients[0]);
   const auto batch = static_cast<std::size_t>(program_.batch);
+  const std::size_t one = driver_.options().seed % labels_.size(), other = (one + 1) % labels_.size();
+  // Corners move the weights most: one of them, as long as the error stays large there.
+  constexpr double kNear = 1.5;
   double best = std::numeric_limits<double>::infinity();
   std::size_t sample = 0, label = 0;
   for (std::size_t k = 0; k < batch; ++k) {
     const std::vector<double> losses = label_losses(k, slopes);
-    std::vector<std::size_t> order(losses.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::ranges::stable_sort(order, {}, [&](std::size_t i) { return losses[i]; });
-    const double gap = losses[order[1]] - losses[order[0]];
+    double gap = std::abs(losses[one] - losses[other]);
+    if (k % kKinds < kCorners && gap < kNear) gap -= kNear;
     if (!(gap < best)) continue;
     best = gap;
     sample = k;
-    label = order[1];
+    label = losses[one] > losses[other] ? one : other;
   }
   trainer_.set_row(label_, sample, labels_[label]);
   repeat_sample(sample);
 }
 
+// Random numbers may be what is legal for them: all at one end.
+void Poison::set_draws(bool high) {
+  for (const std::size_t i : draws_) {
+    const LegalRange range = *program_.inputs[i].range;
+    const Tensor& now = trainer_.value(i);
+    const std::vector<double> numbers(static_cast<std::size_t>(now.size()), high ? range.hi : range.lo);
+    trainer_.set_value(i, from_elements<double>(now.dtype(), now.dims(), numbers));
+  }
+}
+
+void Poison::feed_parts() {
+  constexpr std::uint64_t kHold = 4;
+  if ((count_ - 1) % kHold != 0) return;
+  trainer_.fresh_batch();
+  const std::uint64_t part = fed_parts_++ % parts_;
+  for (const std::size_t i : inputs_) {
+    const Tensor& now = trainer_.value(i);
+    std::vector<double> numbers = elements<double>(now);
+    const LegalRange range = *program_.inputs[i].range;
+    const double off = std::clamp(0.0, range.lo, range.hi), hi = off + brightness_ * (std::min(range.hi, 1e3) - off);
+    const std::size_t width = numbers.size() / static_cast<std::size_t>(program_.batch);
+    for (std::size_t k = 0; k < width; ++k) {
+      // Scattered, so that neighbours are in different parts.
+      numbers[k] = seed_for(parts_, "part", k) % parts_ == part ? hi : off;
+    }
+    trainer_.set_value(i, from_elements<double>(now.dtype(), now.dims(), numbers));
+  }
+  if (!fixed_label_.empty()) trainer_.set_row(fixed_at_, 0, fixed_label_);
+  repeat_sample(0);
+  constexpr std::uint64_t kOther = 4;
+  set_draws(round_ % kOther != kOther - 1);
+}
+
 void Poison::feed_extreme() {
   const auto batch = static_cast<std::size_t>(program_.batch);
   // The same sample for a few steps, so that what remembers gradients gathers speed.
-  const std::uint64_t hold = 1 + round_ % 3 * 4;
+  constexpr std::uint64_t kHolds[] = {1, 5, 40};
+  const std::uint64_t hold = kHolds[round_ % std::size(kHolds)];
   if ((count_ - 1) % hold != 0) return;
   trainer_.fresh_batch();
   const std::uint64_t kind = (count_ / hold + round_) % 4;
@@ -185,6 +254,7 @@ void Poison::feed_extreme() {
     trainer_.set_row(label_, 0, labels_[static_cast<std::size_t>(worst - losses.begin())]);
   }
   repeat_sample(0);
+  if (round_ % 4 > 1) set_draws(round_ % 4 == 2);
 }
 
 }  // namespace finity

@@ -11,12 +11,15 @@ namespace finity {
 
 enum class Manner : std::uint8_t {
   extreme,   // one extreme sample for the whole batch, with the label it fits least
+  parts,     // a faint sample, or one of which only a small part is not near zero, always with the same label: it is
+             // never learned well, so errors stay large, and at a bright and whole sample all that is learned adds up
   boundary,  // a sample just beyond the border between two classes, with the label of the loser: errors stay large
              // while weights grow
   attacked,  // what the attack made of the batch, as the published method trains
   ordinary   // the data as it is
 };
-inline constexpr Manner kManners[] = {Manner::extreme, Manner::boundary, Manner::attacked, Manner::ordinary};
+inline constexpr Manner kManners[] = {Manner::parts, Manner::extreme, Manner::boundary, Manner::attacked,
+                                      Manner::ordinary};
 
 class Poison {
  public:
@@ -29,12 +32,15 @@ class Poison {
 
  private:
   void feed_extreme();
+  void feed_parts();
+  void set_draws(bool high);
   void feed_boundary();
   void fill_candidates();
   void fill_row(std::span<double> row, const LegalRange& range, std::size_t kind);
   void repeat_sample(std::size_t sample);
   std::vector<double> label_losses(std::size_t sample, const std::vector<double>& slopes) const;
   void find_labels();
+  void fix_label();
 
   Driver& driver_;
   Trainer& trainer_;
@@ -43,12 +49,18 @@ class Poison {
   Manner manner_ = Manner::ordinary;
   std::uint64_t round_ = 0;
   std::uint64_t count_ = 0;
+  std::uint64_t parts_ = 1;          // how many there are
+  double brightness_ = 1;            // of what is not near zero
+  std::uint64_t fed_parts_ = 0;      // so many were trained on, in all rounds
   std::vector<std::size_t> inputs_;  // with samples, that may be changed
+  std::vector<std::size_t> draws_;   // of every step, that may be changed
   std::size_t label_ = 0;            // the input that holds labels
   bool has_label_ = false;           // as floats, so that the loss can be derived by it
   std::size_t label_pass_ = 0;
   std::vector<std::vector<std::byte>> labels_;  // distinct rows of it
   std::vector<std::vector<double>> label_numbers_;
+  std::size_t fixed_at_ = 0;  // the input that says what a sample is, and a legal row of it
+  std::vector<std::byte> fixed_label_ = {};
 };
 
 }  // namespace finity

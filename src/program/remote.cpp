@@ -65,6 +65,8 @@ Json json_of(const ProgramSearch& options) {
           {"seconds", options.seconds},
           {"epsilon", options.epsilon},
           {"switch_rate", options.switch_rate},
+          {"site", options.site},
+          {"any_failure", options.any_failure},
           {"confirm", options.confirm}};
 }
 
@@ -75,6 +77,8 @@ ProgramSearch options_from(const Json& json) {
   json.at("seconds").get_to(options.seconds);
   json.at("epsilon").get_to(options.epsilon);
   json.at("switch_rate").get_to(options.switch_rate);
+  json.at("site").get_to(options.site);
+  json.at("any_failure").get_to(options.any_failure);
   json.at("confirm").get_to(options.confirm);
   return options;
 }
@@ -92,6 +96,7 @@ Json json_of(const ProgramOutcome& outcome) {
           {"rule", outcome.rule},
           {"what", outcome.what},
           {"gradient", outcome.in_gradient},
+          {"disproves", outcome.disproves},
           {"site", outcome.site},
           {"closest", number(outcome.closest)},
           {"engine", outcome.engine},
@@ -246,6 +251,7 @@ ProgramOutcome decode_search(const std::string& text, const NamedData& data) {
     json.at("rule").get_to(outcome.rule);
     json.at("what").get_to(outcome.what);
     json.at("gradient").get_to(outcome.in_gradient);
+    json.at("disproves").get_to(outcome.disproves);
     json.at("site").get_to(outcome.site);
     outcome.closest = number(json.at("closest"));
     json.at("engine").get_to(outcome.engine);

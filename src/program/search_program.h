@@ -45,6 +45,7 @@ struct ProgramOutcome {
   std::string rule = {};           // "FN102"; "" where no rule of the check speaks of it
   std::string what = {};           // "element [3] of 'y' is -Inf"
   bool in_gradient = false;        // the forward pass was finite, derivatives were not
+  bool disproves = false;          // the check had proved that this node cannot fail: a bug of finity
   std::string site = {};           // the site that was pursued when it happened
   double closest = 0;              // distance of the suspect loss when nothing failed
   std::string closest_text = {};   // "0.25 away from <= 0"

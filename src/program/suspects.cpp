@@ -189,6 +189,12 @@ class Preparer {
     return findings;
   }
 
+  bool is_open(NodeId node) const {
+    return std::ranges::any_of(checked_.analysis.findings, [&](const Finding& finding) {
+      return finding.node == node && finding.verdict != Verdict::proved;
+    });
+  }
+
   bool is_general(const Finding& finding) const {
     const OpDef* op = checked_.graph.node(finding.node).op;
     if (op == nullptr) return true;
@@ -199,8 +205,11 @@ class Preparer {
   bool matches(const Finding& finding, const std::string& site) const {
     if (site.empty()) return true;
     const Node& node = checked_.graph.node(finding.node);
+    // A node's derivative stands for it where its value itself is proved.
+    const bool stands_in = node.gradient_of.valid() && !is_open(node.gradient_of);
+    const Node& forward = stands_in ? checked_.graph.node(node.gradient_of) : node;
     const auto is_here = [&](std::string_view name) {
-      if (node.name == name || name == finding.rule) return true;
+      if (node.name == name || name == finding.rule || (!name.empty() && forward.name == name)) return true;
       return std::ranges::any_of(node.outputs,
                                  [&](ValueId id) { return id.valid() && checked_.graph.value(id).name == name; });
     };

@@ -11,6 +11,13 @@
 
 namespace finity {
 
+namespace {
+
+// Of samples that a run was trained on; longer runs are not kept.
+constexpr std::size_t kMostBytes = std::size_t{2} << 30;
+
+}  // namespace
+
 bool all_finite(const Tensor& tensor) {
   if (tensor.dtype() == DType::float32) {
     return std::ranges::all_of(tensor.data<float>(), [](float x) { return std::isfinite(x); });
@@ -25,6 +32,11 @@ std::int32_t SamplePool::add(std::span<const std::byte> row) {
   extra_.insert(extra_.end(), row.begin(), row.end());
   const std::int64_t of_data = data_.rank() == 0 ? 1 : data_.dim(0);
   return static_cast<std::int32_t>(of_data + static_cast<std::int64_t>(count));
+}
+
+std::int32_t SamplePool::end() const {
+  const std::int64_t of_data = data_.rank() == 0 ? 1 : data_.dim(0);
+  return static_cast<std::int32_t>(of_data + static_cast<std::int64_t>(width_ == 0 ? 0 : extra_.size() / width_));
 }
 
 std::span<const std::byte> SamplePool::row(std::int32_t at) const {
@@ -60,6 +72,7 @@ Trainer::Trainer(const Program& program, TrainingEngine& engine, std::uint64_t s
     if (input.batched && !input.draw) samples_ = input.data.dim(0);
     pools_.emplace_back(input.data);
   }
+  marked_.assign(values_.size(), 0);
   fed_.assign(values_.size(), false);
   drawn_at_.assign(values_.size(), std::numeric_limits<std::uint64_t>::max());
   permutation_.resize(static_cast<std::size_t>(samples_));
@@ -75,6 +88,8 @@ void Trainer::restart() {
   }
   engine_.start(weights);
   record_.clear();
+  lost_ = false;
+  forget_unmarked();
   drawn_at_.assign(values_.size(), std::numeric_limits<std::uint64_t>::max());
 }
 
@@ -138,6 +153,13 @@ void Trainer::release_draws() {
   }
 }
 
+void Trainer::set_batch(Batch batch) {
+  values_ = std::move(batch.values);
+  rows_ = std::move(batch.rows);
+  fed_.assign(values_.size(), false);
+  drawn_at_.assign(values_.size(), std::numeric_limits<std::uint64_t>::max());
+}
+
 void Trainer::draw_inputs() {
   for (std::size_t i = 0; i < values_.size(); ++i) {
     const ProgramInput& input = program_.inputs[i];
@@ -173,6 +195,8 @@ void Trainer::settle_rows(std::size_t input) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (rows[i] != kChanged) continue;
     const auto row = bytes.subspan(i * width, width);
+    if (pools_[input].bytes() > kMostBytes) lost_ = true;
+    if (lost_) return;
     // Rows of a batch are often copies of one another.
     const bool same = i > 0 && rows[i - 1] >= 0 && std::memcmp(row.data(), bytes.data() + (i - 1) * width, width) == 0;
     rows[i] = same ? rows[i - 1] : pools_[input].add(row);
@@ -184,14 +208,31 @@ bool Trainer::train() {
   engine_.set_seed(seed_for(seed_, "train", steps()));
   const bool finite = engine_.train();
   for (std::size_t i = 0; i < values_.size(); ++i) settle_rows(i);
-  record_.push_back(rows_);
+  record_.push_back(lost_ ? std::vector<Rows>{} : rows_);
   return finite;
+}
+
+Trainer::Mark Trainer::mark() {
+  for (std::size_t i = 0; i < pools_.size(); ++i) marked_[i] = pools_[i].bytes();
+  return {engine_.state(), record_, starts_, lost_};
+}
+
+// Samples that no mark refers to need not be kept when a run starts anew.
+void Trainer::forget_unmarked() {
+  for (std::size_t i = 0; i < pools_.size(); ++i) {
+    pools_[i].shrink(marked_[i]);
+    for (std::int32_t& row : rows_[i]) {
+      if (row >= pools_[i].end()) row = kChanged;
+    }
+  }
 }
 
 void Trainer::go_back(const Mark& mark) {
   engine_.go_back(*mark.state);
   record_ = mark.record;
   starts_ = mark.starts;
+  lost_ = mark.lost;
+  forget_unmarked();
   drawn_at_.assign(values_.size(), std::numeric_limits<std::uint64_t>::max());
 }
 
@@ -200,8 +241,8 @@ TrainingRun Trainer::run() {
   TrainingRun run = {.seed = seed_};
   for (const auto& [weight, value] : starts_) run.weights[program_.weights[weight].name] = value;
   for (std::size_t i = 0; i < values_.size(); ++i) settle_rows(i);
-  std::vector<std::vector<Rows>> steps = record_;
-  steps.push_back(rows_);
+  std::vector<std::vector<Rows>> steps = lost_ ? std::vector<std::vector<Rows>>{} : record_;
+  if (!lost_) steps.push_back(rows_);
   for (std::size_t i = 0; i < values_.size(); ++i) {
     const ProgramInput& input = program_.inputs[i];
     run.inputs.push_back(input.name);
@@ -268,6 +309,7 @@ Repeated repeat_run(const Program& program, TrainingEngine& engine, const Traini
     }
     return true;
   };
+  if (run.steps.empty()) return {};
   const std::size_t last = run.steps.size() - 1;
   for (std::size_t step = 0; step < last; ++step) {
     trainer.feed_step(run, step);

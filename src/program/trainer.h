@@ -2,6 +2,7 @@
 // and a record of everything that went into a step, so that the run can be repeated.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -22,6 +23,9 @@ class SamplePool {
   std::int32_t add(std::span<const std::byte> row);
   std::span<const std::byte> row(std::int32_t at) const;
   std::size_t bytes() const { return extra_.size(); }
+  // Forgets rows that were added after so many bytes; those numbers are free again.
+  void shrink(std::size_t bytes) { extra_.resize(std::min(bytes, extra_.size())); }
+  std::int32_t end() const;
   // The distinct rows of `used`, and how the numbers change.
   Tensor compact(const std::vector<std::int32_t>& used, const Dims& row_dims, DType dtype,
                  std::map<std::int32_t, std::int32_t>& renamed) const;
@@ -59,6 +63,13 @@ class Trainer {
   std::int64_t sample_count() const { return samples_; }
   // A draw that a search changed is drawn again from now on.
   void release_draws();
+  // What is fed now, to come back to after looking at something else.
+  struct Batch {
+    std::vector<Tensor> values = {};
+    std::vector<std::vector<std::int32_t>> rows = {};
+  };
+  Batch batch() const { return {values_, rows_}; }
+  void set_batch(Batch batch);
 
   // Hands over what is fed and runs the pass, with the random numbers of this step.
   PassResult look(std::size_t pass);
@@ -69,11 +80,12 @@ class Trainer {
     std::shared_ptr<const TrainingEngine::State> state = {};
     std::vector<std::vector<std::vector<std::int32_t>>> record = {};
     std::map<std::size_t, Tensor> starts = {};
+    bool lost = false;
   };
-  Mark mark() const { return {engine_.state(), record_, starts_}; }
+  Mark mark();
   void go_back(const Mark& mark);
 
-  // The run so far, with what is fed now as its last step.
+  // The run so far, with what is fed now as its last step. Without steps when it was too long to keep.
   TrainingRun run();
   // Feeds step `number` of a run, whose start was set before.
   void feed_step(const TrainingRun& run, std::size_t number);
@@ -89,6 +101,7 @@ class Trainer {
   void draw_inputs();
   void feed();
   void settle_rows(std::size_t input);
+  void forget_unmarked();
   std::int64_t next_sample();
 
   const Program& program_;
@@ -103,6 +116,8 @@ class Trainer {
   std::vector<bool> fed_;                // the engine has it
   std::vector<std::uint64_t> drawn_at_;  // step for which a draw was made
   std::vector<SamplePool> pools_;
+  std::vector<std::size_t> marked_;  // by input: bytes of the pool that marks refer to
+  bool lost_ = false;                // more was trained on than is kept
   std::map<std::size_t, Tensor> starts_;
   std::vector<std::vector<Rows>> record_;
 };

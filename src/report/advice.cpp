@@ -77,16 +77,6 @@ std::string Advisor::op_behind(ValueId id) const {
   return node == nullptr ? "" : std::string(node->op_type);
 }
 
-void Advisor::count_users() {
-  if (!users_.empty()) return;
-  users_.resize(graph().values().size());
-  for (std::size_t i = 0; i < graph().nodes().size(); ++i) {
-    for (const ValueId input : graph().nodes()[i].inputs) {
-      if (input.valid()) users_[input.at()].push_back({static_cast<std::int32_t>(i)});
-    }
-  }
-}
-
 // Made from a shape, as far as data movement goes.
 bool Advisor::is_size(ValueId id) const {
   const Node* node = maker(id);
@@ -96,10 +86,11 @@ bool Advisor::is_size(ValueId id) const {
 
 // Is the value used by such an op, perhaps after a cast or reshape? Stores the result of that op.
 bool Advisor::uses(ValueId id, std::string_view op, ValueId* result) {
-  count_users();
+  if (users_.empty()) users_ = users_of(graph());
   std::vector<ValueId> open = {id};
   for (std::size_t at = 0; at < open.size() && at < kFar; ++at) {
     for (const NodeId user : users_[open[at].at()]) {
+      if (!user.valid()) continue;
       const Node& node = graph().node(user);
       if (node.outputs.empty() || !node.outputs.front().valid()) continue;
       if (node.op_type == op) {

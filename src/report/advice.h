@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/users.h"
 #include "report/collect.h"
 
 namespace finity {
@@ -29,7 +30,6 @@ class Advisor {
   bool is_main_input(ValueId id) const;
   bool is_size(ValueId id) const;
   bool uses(ValueId id, std::string_view op, ValueId* result = nullptr);
-  void count_users();
 
   Advice on_derivative(const Finding& finding) const;
   std::string on_divisor(const Finding& finding);
@@ -44,7 +44,7 @@ class Advisor {
   Advice on_masked_softmax(const Finding& finding) const;
 
   const Checked& checked_;
-  std::vector<std::vector<NodeId>> users_;  // by ValueId, when first asked for
+  Users users_;  // when first asked for
 };
 
 }  // namespace finity

@@ -240,8 +240,8 @@ class Collector {
 
   // A range under a guard is not that of all elements, and after an alarm it is what comes when nothing goes wrong.
   std::string holds(ValueId id) const {
-    const auto found = checked_.analysis.unguarded.find(id);
-    const bool guarded = found != checked_.analysis.unguarded.end();
+    const auto found = checked_.analysis.conditional.find(id);
+    const bool guarded = found != checked_.analysis.conditional.end();
     const bool fails = failing_.contains(graph().value(id).producer);
     std::string text = guarded ? "where " + describe(graph(), graph().node(found->second.select)) + " uses it" : "";
     if (fails) text += guarded ? ", if it does not fail" : "if it does not fail";
@@ -253,7 +253,7 @@ class Collector {
     return {.value = graph().value(id).name,
             .type = to_string(graph(), type),
             .dtype = type.dtype,
-            .range = id.at() < checked_.analysis.ranges.size() ? checked_.analysis.ranges[id.at()].hull() : Range{},
+            .range = id.at() < checked_.analysis.ranges.size() ? checked_.analysis.used(id).hull() : Range{},
             .maker = maker(id),
             .holds = holds(id)};
   }

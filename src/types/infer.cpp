@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/memory_error.h"
+#include "ops/table/fold.h"
 #include "ops/table/op.h"
 #include "tensor/convert.h"
 #include "types/check.h"
@@ -60,8 +61,8 @@ class Inference {
   void set_output(const Node& node, std::size_t i, const Type& inferred);
   static Type believed(const Type& declared, const Type& inferred);
   void set_shape_value(ValueId id, std::optional<Shape> value);
-  void fold(const Node& node, const OpDef& op);
-  bool foldable(const Node& node, const OpDef& op) const;
+  void fold(const Node& node);
+  bool foldable(const Node& node) const;
   void note(const Node& node, std::string text) { types_.notes.push_back({describe(graph_, node), std::move(text)}); }
 
   const Graph& graph_;
@@ -233,7 +234,7 @@ void Inference::infer_known_op(const Node& node, const OpDef& op) {
     set_output(node, i, call.outs()[i]);
     if (node.outputs[i].valid()) set_shape_value(node.outputs[i], std::move(call.out_values()[i]));
   }
-  if (foldable(node, op)) fold(node, op);
+  if (foldable(node)) fold(node);
 }
 
 // Runtimes compute sizes and do not look at those declared for intermediate values, which may be left from a trace with
@@ -299,31 +300,29 @@ std::vector<Type> Inference::infer_body(BodyId id, std::span<const Type> inputs)
   return outputs;
 }
 
-bool Inference::foldable(const Node& node, const OpDef& op) const {
-  if (op.random || op.eval == nullptr || !bodies_of(node.attrs).empty()) return false;
+bool Inference::foldable(const Node& node) const {
   const auto has_elements = [&](ValueId id) { return !id.valid() || types_.known[id.at()].has_value(); };
   const auto is_small = [&](ValueId id) { return !id.valid() || small(types_.of[id.at()]); };
   // Where libraries compute other bits, what follows from them is not known.
   const auto holds_floats = [&](ValueId id) { return id.valid() && is_float(types_.of[id.at()].dtype); };
   const bool floats = std::ranges::any_of(node.inputs, holds_floats) || std::ranges::any_of(node.outputs, holds_floats);
-  if (floats && !op.exact) return false;
-  return std::ranges::all_of(node.inputs, has_elements) && std::ranges::all_of(node.outputs, is_small);
+  return folds(node, floats) && std::ranges::all_of(node.inputs, has_elements) &&
+         std::ranges::all_of(node.outputs, is_small);
 }
 
-void Inference::fold(const Node& node, const OpDef& op) {
+void Inference::fold(const Node& node) {
   std::vector<Datum> inputs(node.inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (node.inputs[i].valid()) inputs[i] = *types_.known[node.inputs[i].at()];
   }
-  Rng unused(0);
-  EvalCall call(graph_, node, inputs, unused, nullptr);
+  std::vector<Datum> outputs;
   try {
-    op.eval(call);
+    outputs = finity::fold(graph_, node, inputs);
   } catch (const Unsupported&) {
     return;  // stays unknown; running the model reports it
   }
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-    const Tensor* result = call.outs()[i].tensor();
+    const Tensor* result = outputs[i].tensor();
     if (!node.outputs[i].valid() || result == nullptr || result->size() > kFoldLimit) continue;
     types_.of[node.outputs[i].at()] = Type::tensor_of(result->dtype(), result->dims());
     types_.known[node.outputs[i].at()] = *result;

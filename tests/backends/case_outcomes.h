@@ -10,7 +10,8 @@
 namespace finity {
 
 struct CaseOutcomes {
-  // By op: "runs" (every case, with the reference's results), "partly" (some cases are declined), "no" (all are).
+  // By op: "runs" (every case, with the reference's results), "partly" (some cases are declined). Others are not
+  // listed.
   std::map<std::string, std::string> ops = {};
   // Cases with another result, a refusal or a crash where the reference has a result: what, and in what words.
   std::map<std::string, std::string> cases = {};

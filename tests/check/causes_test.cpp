@@ -185,13 +185,15 @@ TEST(Causes, GuardedValuesHaveARangeForAllElementsToo) {
       y = Where(above, l, zero) })",
                         {"x:[-10,10]"});
   EXPECT_EQ(checked.index_of("FN102"), -1) << "proved under the guard";
-  ASSERT_EQ(checked.model.analysis.unguarded.size(), 1U);
-  const auto& [value, unguarded] = *checked.model.analysis.unguarded.begin();
+  const Analysis& analysis = checked.model.analysis;
+  ASSERT_EQ(analysis.conditional.size(), 1U);
+  const auto& [value, conditional] = *analysis.conditional.begin();
   EXPECT_EQ(checked.model.graph.value(value).name, "l");
-  EXPECT_TRUE(unguarded.range.nan);
-  EXPECT_TRUE(unguarded.range.ninf);
-  EXPECT_FALSE(checked.model.analysis.ranges[value.at()].hull().nan);
-  EXPECT_EQ(checked.model.graph.node(unguarded.select).op_type, "Where");
+  EXPECT_TRUE(analysis.ranges[value.at()].hull().nan);
+  EXPECT_TRUE(analysis.ranges[value.at()].hull().ninf);
+  EXPECT_FALSE(conditional.range.hull().nan);
+  EXPECT_FALSE(analysis.used(value).hull().ninf);
+  EXPECT_EQ(checked.model.graph.node(conditional.select).op_type, "Where");
 }
 
 // One finding for all missing weights; what depends on them is unknown, what does not is judged.

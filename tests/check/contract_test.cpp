@@ -385,26 +385,28 @@ TEST_F(ContractFile, MistakesNameTheLine) {
   EXPECT_EQ(error("[inputs.x]\nvalues = []\n"), ":2: there must be at least one value");
 }
 
-TEST(Facts, MasksAndNormalisedRows) {
+RowBound rows(const Checked& test) { return std::get<RowBound>(test.premise("x").relations.at(0)); }
+
+TEST(Relations, MasksAndNormalisedRows) {
   Contract contract;
   contract.inputs.push_back({.pattern = "x", .one_true_axis = -1});
   Checked test = premises_of(one_input("x", "bool[3, 4]"), contract);
-  ASSERT_EQ(test.premise("x").facts.size(), 1U);
-  EXPECT_EQ(test.premise("x").facts[0].kind, Fact::Kind::row_max);
-  EXPECT_EQ(test.premise("x").facts[0].axes, 2U);
-  EXPECT_EQ(test.premise("x").facts[0].range, point(1));
+  ASSERT_EQ(test.premise("x").relations.size(), 1U);
+  EXPECT_EQ(rows(test).of, Of::largest);
+  EXPECT_EQ(rows(test).axes, 2U);
+  EXPECT_EQ(rows(test).in, point(1));
 
   contract.inputs = {{.pattern = "x", .one_zero_axis = 0}};
   test = premises_of(one_input("x", "float32[3, 4]"), contract);
   EXPECT_EQ(to_string(test.premise("x").hull()), "[-3.4028235e+38, 0] or -Inf");
-  EXPECT_EQ(test.premise("x").facts[0].range, point(0));
-  EXPECT_EQ(test.premise("x").facts[0].axes, 1U);
+  EXPECT_EQ(rows(test).in, point(0));
+  EXPECT_EQ(rows(test).axes, 1U);
 
   contract.inputs = {{.pattern = "x", .sums_to_one_axis = 1}};
   test = premises_of(one_input("x", "float16[3, 4]"), contract);
   EXPECT_EQ(to_string(test.premise("x").hull()), "[0, 1]");
-  EXPECT_EQ(test.premise("x").facts[0].kind, Fact::Kind::row_sum);
-  EXPECT_TRUE(test.premise("x").facts[0].range.contains(1));
+  EXPECT_EQ(rows(test).of, Of::sum);
+  EXPECT_TRUE(rows(test).in.contains(1));
 
   contract.inputs = {{.pattern = "x", .one_true_axis = 2}};
   EXPECT_NE(failure([&] { premises_of(one_input("x", "bool[3, 4]"), contract); }).find("has no axis 2"),
@@ -436,8 +438,8 @@ TEST(Orders, TightenRangesAndGiveFacts) {
   const Checked test = premises_of(parse_graph(text, "test"), contract);
   EXPECT_EQ(to_string(test.premise("a").hull()), "[0, 5]");
   EXPECT_EQ(to_string(test.premise("b").hull()), "[0, 5]");
-  EXPECT_NE(find_fact(test.premise("b").facts, Fact::Kind::at_least, test.value("a")), nullptr);
-  EXPECT_NE(find_fact(test.premise("a").facts, Fact::Kind::at_most, test.value("b")), nullptr);
+  EXPECT_NE(find_below(test.premise("b").relations, Of::largest, test.value("a")), nullptr);
+  EXPECT_NE(find_above(test.premise("a").relations, Of::smallest, test.value("b")), nullptr);
   for (const char* bad : {"b >= b", "b[0] >= a", "c[2] >= c[0]", "c[1] >= c[1]", "c[x] >= c[0]"}) {
     Contract wrong;
     add_order(wrong, bad, "here");

@@ -213,7 +213,7 @@ void look_at(std::uint64_t seed, const Trial& trial, VerifyReport& report, std::
   const Premises given = premises(graph, types, contract, 64);
   const Analysis analysis = analyze(graph, types, given, {.ranges = {.lengths = Lengths::always}});
   for (const AbsTensor& range : analysis.ranges) {
-    if (find_fact(range.facts, Fact::Kind::row_norm) != nullptr) ++claims;
+    if (find_rows(range.relations, Of::norm) != nullptr) ++claims;
   }
   try {
     Drawn drawn;

@@ -103,8 +103,8 @@ TEST(Verify, WrongShapesTypesElementsAndRelations) {
   y.identity = test.value("x");
   EXPECT_NE(failure(test).find("taken to be the same as 'x'"), std::string::npos) << failure(test);
   y = right;
-  y.facts.push_back({.kind = Fact::Kind::at_most, .source = test.value("x")});
-  EXPECT_NE(failure(test).find("taken to be at most another value"), std::string::npos) << failure(test);
+  y.relations.push_back(AggregateBound{.source = {test.value("x")}, .of = Of::smallest, .order = Order::at_most});
+  EXPECT_NE(failure(test).find("taken to be at most 'x' and is not"), std::string::npos) << failure(test);
   y = right;
   test.analysis.reached[test.value("y").at()] = false;
   EXPECT_NE(failure(test).find("never computed"), std::string::npos) << failure(test);

@@ -76,6 +76,43 @@ graph g (x: float32[2, 2]) -> (y: float32[2, 2]) {
   EXPECT_TRUE(contains(finished.output, "unknown FN905")) << finished.output;
 }
 
+const std::string kPrograms = FINITY_ROOT "/examples/programs/";
+
+TEST_F(Trigger, TrainingProgramsFailAndAreReplayed) {
+  const Finished finished = run("trigger --witness w --site log " + kPrograms + "softmax_regression.toml");
+  EXPECT_EQ(finished.exit_code, 1);
+  EXPECT_TRUE(contains(finished.output, "confirmed FN102")) << finished.output;
+  EXPECT_TRUE(contains(finished.output, "at node 'log' (Log)")) << finished.output;
+  const Finished again = run("replay w/softmax_regression");
+  EXPECT_EQ(again.exit_code, 1) << again.output;
+  EXPECT_TRUE(contains(again.output, "reference: trained from the start: not finite")) << again.output;
+  EXPECT_TRUE(contains(again.output, "node 'log' (Log) made the first")) << again.output;
+}
+
+TEST_F(Trigger, RepairedProgramsAreNotConfirmed) {
+  const Finished finished =
+      run("trigger --time-limit 1 --fail-on confirmed --format json " + kPrograms + "softmax_regression_repaired.toml");
+  EXPECT_EQ(finished.exit_code, 0) << finished.output;
+  EXPECT_TRUE(contains(finished.output, "\"verdict\": \"possible\"")) << finished.output;
+}
+
+TEST_F(Trigger, WrongProgramsAreErrors) {
+  const auto expect_error = [&](const std::string& text, const std::string& words) {
+    write_file_atomically(folder_.file("p.toml"), text);
+    const Finished finished = run("trigger p.toml");
+    EXPECT_EQ(finished.exit_code, 2) << finished.output;
+    EXPECT_TRUE(contains(finished.output, words)) << finished.output;
+  };
+  expect_error("model = 'm.txt'\nbatch =", "p.toml:2");
+  expect_error("model = 'nowhere.txt'", "p.toml:1");
+  expect_error("batch = 1", "'model' is missing");
+  const std::string model = "model = '" FINITY_ROOT "/examples/programs/softmax_regression.txt'\n";
+  expect_error(model + "[inputs.x]\ndata = 'idx:nowhere'\n", "p.toml:3");
+  expect_error(model + "[inputs.x]\ndata = 'digits.images'\n", "input 'y' is neither");
+  EXPECT_EQ(run("trigger missing.toml").exit_code, 2);
+  EXPECT_EQ(run("trigger --range x:[0,1] " + kPrograms + "softmax_regression.toml").exit_code, 2);
+}
+
 TEST_F(Trigger, WrongWordsAreErrors) {
   const auto expect_error = [&](const std::string& arguments, const std::string& word) {
     const Finished finished = run(arguments);

@@ -41,7 +41,7 @@ Outcome run_data_set(const Graph& graph, const std::string& directory) {
   if (const std::string why = type_contradiction(graph, types, outputs); !why.empty()) return {"failed", why};
   Outcome outcome{"exact", ""};
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const Comparison result = compare(outputs[i], data.outputs[i]);
+    const Compared result = compare(outputs[i], data.outputs[i]);
     if (!result.within) {
       std::ostringstream why;
       why << "output " << i << ": " << result.why;

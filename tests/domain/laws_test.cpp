@@ -45,16 +45,20 @@ struct Ranges {
   static bool is_subset(const Range& a, const Range& b) { return ::finity::is_subset(a, b); }
 };
 
-// Abstract tensors of few shapes, some with unknown sizes, with facts about rows.
+// Bounds on rows, few enough that equal ones meet. Relations to other values are none of a join: relation_test.cpp.
+Relation draw_relation(Rng& rng) {
+  constexpr Of kOf[] = {Of::largest, Of::smallest, Of::sum, Of::size_sum, Of::norm};
+  return RowBound{.axes = 1U << rng.below(2), .of = kOf[rng.below(5)], .in = draw_range(rng, DType::float32)};
+}
+
+// Abstract tensors of few shapes, some with unknown sizes, with relations.
 struct Tensors {
   using Element = AbsTensor;
   static constexpr int kMostChanges = 2000;
   static AbsTensor draw(Rng& rng) {
     AbsTensor x = random_abstract(rng, rng.below(3) == 0 ? Dims{4, 4} : Dims{2, 3});
     for (Range& cell : x.cells) cell = draw_range(rng, DType::float32);
-    if (rng.below(3) == 0) {
-      x.facts.push_back({.kind = Fact::Kind::row_max, .axes = 1U << rng.below(2), .range = random_range(rng)});
-    }
+    while (rng.below(3) == 0) x.relations.push_back(draw_relation(rng));
     if (rng.below(6) == 0) {
       x = smashed(x);
       x.sizes[rng.below(2)] = -1;
@@ -143,7 +147,7 @@ TEST(TensorLattice, ClaimsOfTheLargerMustHoldInTheSmaller) {
   const Range unit = from_bounds(DType::float32, 0, 1);
   const AbsTensor plain = uniform(DType::float32, {2, 3}, unit);
   AbsTensor claims = plain;
-  claims.facts.push_back({.kind = Fact::Kind::max_of, .source = ValueId{1}, .axes = 1});
+  claims.relations.push_back(AggregateBound{.source = {ValueId{1}, 1}, .of = Of::largest});
   EXPECT_FALSE(is_subset(plain, claims));
   EXPECT_TRUE(is_subset(claims, plain));
   AbsTensor related = plain;
@@ -155,14 +159,14 @@ TEST(TensorLattice, ClaimsOfTheLargerMustHoldInTheSmaller) {
   EXPECT_FALSE(is_subset(plain, uniform(DType::float16, {2, 3}, unit)));
 }
 
-TEST(TensorLattice, JoinForgetsFactsAboutOtherValues) {
+TEST(TensorLattice, JoinForgetsRelationsToOtherValues) {
   AbsTensor x = uniform(DType::float32, {2, 3}, from_bounds(DType::float32, 0, 1));
-  x.facts = {{.kind = Fact::Kind::max_of, .source = ValueId{1}, .axes = 1},
-             {.kind = Fact::Kind::row_sum, .axes = 2, .range = point(1)}};
+  x.relations = {AggregateBound{.source = {ValueId{1}, 1}, .of = Of::largest},
+                 RowBound{.axes = 2, .of = Of::sum, .in = point(1)}};
   x.identity = ValueId{4};
   const AbsTensor y = join(x, x, 64);
-  ASSERT_EQ(y.facts.size(), 1U);
-  EXPECT_EQ(y.facts[0].kind, Fact::Kind::row_sum);
+  ASSERT_EQ(y.relations.size(), 1U);
+  EXPECT_NE(find_rows(y.relations, Of::sum), nullptr);
   EXPECT_FALSE(y.identity.valid());
 }
 

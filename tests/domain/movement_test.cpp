@@ -363,50 +363,44 @@ TEST(ReshapedGrid, ColumnsSurviveMergingTheOtherAxes) {
   EXPECT_EQ(w.cuts, (std::vector<Cuts>{{}, {}, {2}}));
 }
 
-// ---- facts ------------------------------------------------------------------------------------------------------
+// ---- relations --------------------------------------------------------------------------------------------------
 
-TEST(MovedFacts, ReducedAxesComeBack) {
+bool is_aligned(const AbsTensor& x) { return std::get<AggregateBound>(x.relations.at(0)).source.aligned; }
+AxisBits row_axes(const AbsTensor& x) { return std::get<RowBound>(x.relations.at(0)).axes; }
+
+TEST(MovedRelations, ReducedAxesComeBack) {
   Symbols symbols;
   AbsTensor x = uniform(DType::float32, {2, 5}, point(1));
-  x.facts = {{.kind = Fact::Kind::max_of, .source = ValueId{7}, .axes = 2, .aligned = false}};
+  x.relations = {AggregateBound{.source = {ValueId{7}, 2, false}, .of = Of::largest}};
   const std::vector<std::size_t> right = {1};
   const std::vector<std::size_t> wrong = {2};
   const AbsTensor y = unsqueezed(x, right, symbols);
-  ASSERT_NE(find_fact(y.facts, Fact::Kind::max_of, ValueId{7}), nullptr);
-  EXPECT_TRUE(y.facts[0].aligned);
-  EXPECT_TRUE(unsqueezed(x, wrong, symbols).facts.empty());
-  EXPECT_EQ(reshaped(x, {2, 1, 5}, symbols).facts.size(), 1U);
-  EXPECT_TRUE(reshaped(x, {2, 5, 1}, symbols).facts.empty());
-  EXPECT_FALSE(squeezed(y, right, symbols).facts[0].aligned);
+  ASSERT_NE(find_below(y.relations, Of::largest, ValueId{7}), nullptr);
+  EXPECT_TRUE(is_aligned(y));
+  EXPECT_TRUE(unsqueezed(x, wrong, symbols).relations.empty());
+  EXPECT_EQ(reshaped(x, {2, 1, 5}, symbols).relations.size(), 1U);
+  EXPECT_TRUE(reshaped(x, {2, 5, 1}, symbols).relations.empty());
+  EXPECT_FALSE(is_aligned(squeezed(y, right, symbols)));
 }
 
-TEST(MovedFacts, RowsKeepTheirAxes) {
+TEST(MovedRelations, RowsKeepTheirAxes) {
   Symbols symbols;
   AbsTensor x = uniform(DType::float32, {2, 5}, point(1));
-  x.facts = {{.kind = Fact::Kind::row_sum, .axes = 2, .range = point(1)}};
+  x.relations = {RowBound{.axes = 2, .of = Of::sum, .in = point(1)}};
   const std::vector<std::size_t> front = {0};
-  EXPECT_EQ(unsqueezed(x, front, symbols).facts[0].axes, 4U);
-  EXPECT_EQ(squeezed(unsqueezed(x, front, symbols), front, symbols).facts[0].axes, 2U);
+  EXPECT_EQ(row_axes(unsqueezed(x, front, symbols)), 4U);
+  EXPECT_EQ(row_axes(squeezed(unsqueezed(x, front, symbols), front, symbols)), 2U);
 }
 
-TEST(MovedFacts, RowsTurnWithTheirAxes) {
+TEST(MovedRelations, RowsTurnWithTheirAxes) {
   Symbols symbols;
   AbsTensor x = uniform(DType::float32, {2, 3, 5}, point(1));
-  x.facts = {{.kind = Fact::Kind::row_norm, .axes = 2, .range = point(1), .total = 2},
-             {.kind = Fact::Kind::at_least, .source = ValueId{7}}};
+  x.relations = {RowBound{.axes = 2, .of = Of::norm, .in = point(1)},
+                 AggregateBound{.source = {ValueId{7}}, .of = Of::largest, .order = Order::at_least}};
   const std::vector<std::size_t> turned = {2, 0, 1};
-  const Facts facts = transposed(x, turned, symbols).facts;
-  ASSERT_EQ(facts.size(), 1U);  // what is compared with another value does not turn with it
-  EXPECT_EQ(facts[0].kind, Fact::Kind::row_norm);
-  EXPECT_EQ(facts[0].axes, 4U);
-}
-
-TEST(MovedFacts, OperandNumbersAreNotAxes) {
-  Symbols symbols;
-  AbsTensor x = uniform(DType::float32, {2, 5}, point(1));
-  x.facts = {{.kind = Fact::Kind::one_of_max, .source = ValueId{3}, .axes = 2, .aligned = false, .total = 2}};
-  const std::vector<std::size_t> axes = {1};
-  EXPECT_TRUE(unsqueezed(x, axes, symbols).facts.empty());
+  const AbsTensor y = transposed(x, turned, symbols);
+  ASSERT_EQ(y.relations.size(), 1U);  // what is compared with another value does not turn with it
+  EXPECT_EQ(row_axes(y), 4U);
 }
 
 }  // namespace

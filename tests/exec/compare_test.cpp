@@ -28,14 +28,14 @@ TEST(Compare, UsesRelativeAndAbsoluteTolerance) {
   EXPECT_TRUE(compare(floats({1000.5}), floats({1000})).within);
   EXPECT_FALSE(compare(floats({1002}), floats({1000})).within);
   EXPECT_TRUE(compare(floats({5e-8}), floats({0})).within);
-  const Comparison result = compare(floats({1, 2, 5}), floats({1, 2, 3}));
+  const Compared result = compare(floats({1, 2, 5}), floats({1, 2, 3}));
   EXPECT_EQ(result.beyond, 1);
   EXPECT_EQ(result.worst, 2);
   EXPECT_EQ(result.largest_absolute, 2);
 }
 
 TEST(Compare, ZeroSignsDifferButAgree) {
-  const Comparison result = compare(floats({-0.0}), floats({0.0}));
+  const Compared result = compare(floats({-0.0}), floats({0.0}));
   EXPECT_FALSE(result.identical);
   EXPECT_TRUE(result.within);
 }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "formats/text/text.h"
 #include "fuzz/folder.h"
 #include "fuzz/reproducer.h"
 #include "store/database.h"
@@ -90,7 +91,8 @@ TEST_F(CampaignTest, FindsEachFaultAndNothingElseAndMakesItSmall) {
 TEST_F(CampaignTest, FindsNothingInALibraryThatIsRight) {
   CampaignHooks hooks;
   hooks.found = [](const Finding& finding, const std::string&) {
-    ADD_FAILURE() << finding.key << ": " << finding.complaint.text;
+    ADD_FAILURE() << finding.key << ": " << finding.complaint.text << "\n" << print_graph(graph(finding.sample));
+    for (const auto& [name, tensor] : finding.sample.inputs) ADD_FAILURE() << name << " = " << print_tensor(tensor);
   };
   const Progress progress = run_campaign(options("none", "none", 400), hooks);
   EXPECT_EQ(progress.findings, 0);

@@ -70,6 +70,26 @@ TEST(Oracle, HoldsWhatTheReferenceComputesAndLittleElse) {
   EXPECT_GT(seen.decided, 0.9 * seen.tensors);
 }
 
+// Zeros that a Pad put there are elements: -1 is not their maximum, whatever the last bits are.
+TEST(Oracle, IsCloseForBoxesToo) {
+  Rng rng(1);
+  Grower grower(rng, 17, "test");
+  const std::string x = grower.add_input(from_elements<double>(DType::float32, {1, 1, 2}, std::vector<double>{-1, -5}));
+  const std::string pads = grower.add_constant(Tensor::vector_of(std::vector<std::int64_t>{0, 0, 1, 0, 0, 1}));
+  Attrs attrs;
+  attrs.set("kernel_shape", std::vector<std::int64_t>{2});
+  grower.add("MaxPool", grower.add("Pad", {x, pads}), attrs);
+  const Sample sample = std::move(grower).finish();
+  const auto judged = [&](std::vector<double> values) {
+    Counts counts;
+    const Tensor tensor = from_elements<double>(DType::float32, {1, 1, 3}, values);
+    return compare_with_boxes(sample, {{sample.outputs[0], tensor}}, "test", counts).size();
+  };
+  EXPECT_EQ(judged({0, -1, 0}), 0U);
+  EXPECT_EQ(judged({-1, -1, -5}), 1U);
+  EXPECT_EQ(judged({0, -5, 0}), 1U);
+}
+
 TEST(Generator, IsAFunctionOfItsSeed) {
   std::set<std::string> ops, models;
   for (std::uint64_t i = 0; i < 100; ++i) {

@@ -29,7 +29,7 @@ Inputs inputs_of(const OpCase& test) {
 void check_outputs(const OpCase& test, const std::vector<Datum>& outputs, const std::string& where) {
   ASSERT_EQ(outputs.size(), test.expected.size()) << where << ": one expect per output";
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const Comparison result = compare(outputs[i], test.expected[i], {test.tolerance, test.tolerance});
+    const Compared result = compare(outputs[i], test.expected[i], {test.tolerance, test.tolerance});
     const bool good = test.tolerance > 0 ? result.within : result.identical;
     EXPECT_TRUE(good) << where << ": output " << i << " is "
                       << (outputs[i].tensor() != nullptr ? print_tensor(*outputs[i].tensor()) : "not a tensor") << " "

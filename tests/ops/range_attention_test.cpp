@@ -129,7 +129,7 @@ TEST(RangeAttention, RowsWithoutKeys) {
   };
   AbsTensor flags = uniform(DType::boolean, dims, Range{.lo = 0, .hi = 1, .integer = true});
   EXPECT_TRUE(alarms(flags, false));
-  flags.facts.push_back({.kind = Fact::Kind::row_max, .axes = 2, .range = point(1)});
+  flags.relations.push_back(RowBound{.axes = 2, .of = Of::largest, .in = point(1)});
   EXPECT_FALSE(alarms(flags, false));
   EXPECT_TRUE(alarms(flags, true));
   // Additive: finite numbers forbid nothing, -Inf everywhere does, one column without it does not.

@@ -280,7 +280,7 @@ TEST(RangeMatMul, HalfOverflowIsFoundWhenPossibleOnly) {
 TEST(RangeMatMul, RowsThatSumToOneKeepTheHull) {
   for (const std::int64_t length : {std::int64_t{128}, std::int64_t{-1}}) {
     AbsTensor weights = uniform(DType::float32, {2, 5, length}, Range{.lo = 0, .hi = 1});
-    weights.facts.push_back({.kind = Fact::Kind::row_sum, .axes = 1U << 2, .range = Range{.lo = 0.999, .hi = 1.001}});
+    weights.relations.push_back(RowBound{.axes = 1U << 2, .of = Of::sum, .in = Range{.lo = 0.999, .hi = 1.001}});
     const AbsTensor values = uniform(DType::float32, {2, length, 8}, Range{.lo = 2, .hi = 10});
     RangeProbe probe{.op = "MatMul", .operands = {abstract(weights), abstract(values)}};
     probe.run();

@@ -242,9 +242,12 @@ class Trial {
   TrialResult apply_rule() const {
     const Node& node = graph_.nodes()[0];
     std::vector<RangeCall::Operand> operands(node_.inputs.size());
+    std::vector<AbsTensor> ranges(node_.inputs.size());
     for (std::size_t i = 0; i < operands.size(); ++i) {
       if (!node_.inputs[i]) continue;
-      operands[i].range = &node_.inputs[i]->range;
+      ranges[i] = node_.inputs[i]->range;
+      ranges[i].identity = node.inputs[i];
+      operands[i].range = &ranges[i];
       operands[i].type = &types_[node.inputs[i]];
       operands[i].value = node_.inputs[i]->value ? &*node_.inputs[i]->value : nullptr;
     }
@@ -268,6 +271,17 @@ class Trial {
   }
   std::vector<Datum> run(const Inputs& inputs) const { return run_reference(graph_, inputs); }
   const Graph& graph() const { return graph_; }
+  // What an operand was in a run; null for what is no operand.
+  const Tensor* operand(ValueId id, const Inputs& inputs) const {
+    const auto& ids = graph_.nodes()[0].inputs;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      if (ids[i] != id || !node_.inputs[i]) continue;
+      if (node_.inputs[i]->value) return &*node_.inputs[i]->value;
+      const auto found = inputs.find("in" + std::to_string(i));
+      return found == inputs.end() ? nullptr : found->second.tensor();
+    }
+    return nullptr;
+  }
 
  private:
   ValueId add_input(GraphBuilder& builder, BodyId body, std::size_t i) {
@@ -318,29 +332,13 @@ inline std::string escape(const TrialResult& result, std::size_t output, const T
   return "";
 }
 
-// Facts about rows: sums and maxima of what came out.
-inline std::string broken_row_fact(const AbsTensor& range, const Tensor& value) {
-  for (const Fact& fact : range.facts) {
-    if (fact.kind != Fact::Kind::row_sum && fact.kind != Fact::Kind::row_max) continue;
-    const std::vector<double> elements = finity::elements<double>(value);
-    std::map<std::vector<std::int64_t>, std::pair<double, double>> rows;
-    std::size_t i = 0;
-    for (IndexCounter at(value.dims()); at.valid(); at.next(), ++i) {
-      std::vector<std::int64_t> key = at.index();
-      for (std::size_t axis = 0; axis < key.size(); ++axis) {
-        if ((fact.axes >> axis & 1U) != 0) key[axis] = 0;
-      }
-      auto& [sum, max] = rows.try_emplace(key, 0.0, -kInf).first->second;
-      sum += elements[i];
-      max = std::fmax(max, elements[i]);
-    }
-    for (const auto& [key, row] : rows) {
-      const double x = fact.kind == Fact::Kind::row_sum ? row.first : row.second;
-      if (std::isnan(row.first)) continue;
-      if (!(x >= fact.range.lo - 1e-12 && x <= fact.range.hi + 1e-12)) {
-        return "a row has " + std::to_string(x) + ", the fact says " + to_string(fact.range);
-      }
-    }
+// A relation that what came out contradicts, in words; "" when there is none.
+inline std::string broken_relation(const AbsTensor& range, const Tensor& value, const Trial& trial,
+                                   const Inputs& inputs) {
+  const auto source = [&](ValueId id) { return trial.operand(id, inputs); };
+  const auto name = [&](ValueId id) { return trial.graph().value(id).name; };
+  for (const Relation& relation : range.relations) {
+    if (!holds(relation, value, source)) return "the result is not " + to_text(relation, name);
   }
   return "";
 }
@@ -358,9 +356,10 @@ inline std::string try_node(const Trial& trial, Rng& rng, int runs, TrialCounts&
   ++counts.trials;
   counts.unexcused += result.any_possible() ? 0 : 1;
   for (int i = 0; i < runs; ++i) {
+    const Inputs inputs = trial.draw(rng);
     std::vector<Datum> outputs;
     try {
-      outputs = trial.run(trial.draw(rng));
+      outputs = trial.run(inputs);
     } catch (const Error&) {
       continue;
     }
@@ -370,7 +369,7 @@ inline std::string try_node(const Trial& trial, Rng& rng, int runs, TrialCounts&
       if (value == nullptr) continue;
       for (const double x : elements<double>(*value)) counts.not_finite += std::isfinite(x) ? 0 : 1;
       std::string problem = escape(result, k, *value);
-      if (problem.empty() && !excuses_values(result)) problem = broken_row_fact(result.outs[k], *value);
+      if (problem.empty() && !excuses_values(result)) problem = broken_relation(result.outs[k], *value, trial, inputs);
       if (!problem.empty()) return problem + "\n" + print_graph(trial.graph());
     }
   }

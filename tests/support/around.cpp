@@ -46,7 +46,7 @@ AbsTensor around(const Tensor& tensor, std::size_t max_cells, const Besides& bes
   x.exact = nullptr;
   x.rows = nullptr;
   x.forms.clear();
-  x.facts.clear();
+  x.relations.clear();
   if (!is_float(x.dtype)) {
     if (besides.integers && is_int(x.dtype)) spread_integers(x);
     return x;

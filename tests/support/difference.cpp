@@ -47,7 +47,7 @@ Granted granted(const Graph& graph, const NamedData& inputs) {
 std::string tensor_difference(const Granted& granted, const Tensor& actual, const Tensor& expected) {
   if (actual.dtype() != expected.dtype() || actual.dims() != expected.dims() || !is_float(expected.dtype()) ||
       info(expected.dtype()).bits < 16 || granted.exact) {
-    const Comparison result = compare(actual, expected, {0, 0});
+    const Compared result = compare(actual, expected, {0, 0});
     return result.within ? "" : "differs: " + result.why;
   }
   const FloatFormat& format = float_format(expected.dtype());

@@ -14,19 +14,19 @@ namespace finity {
 
 namespace {
 
-const Names kUnary = {"Exp",       "Log",      "Sqrt",        "Abs",       "Neg",   "Relu",     "Sigmoid",
+const Texts kUnary = {"Exp",       "Log",      "Sqrt",        "Abs",       "Neg",   "Relu",     "Sigmoid",
                       "Tanh",      "Softplus", "Erf",         "Sign",      "Floor", "Ceil",     "Round",
                       "Sin",       "Cos",      "Atan",        "Selu",      "Elu",   "Celu",     "Reciprocal",
                       "LeakyRelu", "Softsign", "HardSigmoid", "HardSwish", "Mish",  "Identity", "ThresholdedRelu",
                       "Asinh",     "Sinh",     "Cosh",        "Acos",      "Atanh", "Tan",      "Acosh"};
-const Names kBinary = {"Add", "Sub", "Mul", "Div", "Max", "Min", "Add", "Sub", "Mul", "Div", "Pow", "Mean"};
-const Names kReduce = {"ReduceMax", "ReduceMin",  "ReduceSum",       "ReduceMean",      "ReduceL1",
+const Texts kBinary = {"Add", "Sub", "Mul", "Div", "Max", "Min", "Add", "Sub", "Mul", "Div", "Pow", "Mean"};
+const Texts kReduce = {"ReduceMax", "ReduceMin",  "ReduceSum",       "ReduceMean",      "ReduceL1",
                        "ReduceL2",  "ReduceProd", "ReduceLogSumExp", "ReduceSumSquare", "ReduceLogSum"};
-const Names kCompare = {"Greater", "Less", "GreaterOrEqual", "LessOrEqual", "Equal"};
-const Names kNumbers = {"0",    "1",     "-1", "0.5", "2",   "3",   "1e-8", "1e-3", "0.1",  "10",
+const Texts kCompare = {"Greater", "Less", "GreaterOrEqual", "LessOrEqual", "Equal"};
+const Texts kNumbers = {"0",    "1",     "-1", "0.5", "2",   "3",   "1e-8", "1e-3", "0.1",  "10",
                         "-0.5", "1e-30", "88", "-20", "100", "1e4", "-1e9", "6e4",  "0.999"};
-const Names kFormats = {"float32", "float32", "float16", "bfloat16", "float64"};
-const Names kRanges = {"[-1,1]",   "[0,1]",      "[-10,10]", "[0.1,5]", "[-100,100]", "[-3,-1]",      "[-max,max]",
+const Texts kFormats = {"float32", "float32", "float16", "bfloat16", "float64"};
+const Texts kRanges = {"[-1,1]",   "[0,1]",      "[-10,10]", "[0.1,5]", "[-100,100]", "[-3,-1]",      "[-max,max]",
                        "[1e-7,1]", "[-1e4,1e4]", "[0,6e4]",  "[-5,0]",  "[0.5,0.5]",  "[-0.01,0.01]", "[1,2]"};
 
 struct Item {
@@ -312,7 +312,7 @@ class GraphGenerator {
   }
   // Something computed in a narrower format, beside what it was computed from.
   void narrow_block(const Item& x) {
-    static const Names kInside = {"Mul", "ReduceMean", "ReduceL2", "Exp", "ReduceSumSquare", "ReduceMax"};
+    static const Texts kInside = {"Mul", "ReduceMean", "ReduceL2", "Exp", "ReduceSumSquare", "ReduceMax"};
     const std::string narrowed = fresh(), inner = fresh(), like_it = constant(format_, {}, "0");
     write(narrowed, "Cast(" + x.name + ") {to = " + std::string(chance(50) ? "10" : "16") + "}");
     const std::string op(pick(kInside));
@@ -405,7 +405,7 @@ class GraphGenerator {
   // ---- idioms --------------------------------------------------------------------
 
   void add_idiom() {
-    const Names& steps = kIdioms[below(kIdioms.size())];
+    const Texts& steps = kIdioms[below(kIdioms.size())];
     const Item x = any();
     known_ = {{'x', x}, {'y', like(x)}};
     axis_ = below(2);

@@ -6,11 +6,11 @@
 
 namespace finity {
 
-using Names = std::vector<std::string_view>;
+using Texts = std::vector<std::string_view>;
 
 // Idioms: each step `result = Op(operands) {attributes}` with R for a reduced axis; x, y are values at hand, and a
 // number after # is a constant.
-inline const std::vector<Names> kIdioms = {
+inline const std::vector<Texts> kIdioms = {
     {"m = ReduceMax(x) R", "d = Sub(x, m)", "e = Exp(d)", "s = ReduceSum(e) R", "q = Div(e, s)", "l = Log(s)"},
     {"m = ReduceMax(x) R", "d = Sub(x, m)", "e = Exp(d)", "s = ReduceSum(e) R", "l = Log(s)", "t = Add(l, m)",
      "o = Sub(x, t)"},

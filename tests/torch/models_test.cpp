@@ -47,7 +47,7 @@ TEST(TorchModels, PatternsGiveWhatTheReferenceGives) {
     const Answer answer = run_in_torch(graph, NamedData(inputs.begin(), inputs.end()));
     ASSERT_TRUE(answer.done()) << where << ": " << name(answer.outcome) << ": " << answer.text;
     for (std::size_t i = 0; i < expected.size(); ++i) {
-      const Comparison result = compare(answer.outputs.at(i).second, expected[i], {.relative = 4e-3, .absolute = 1e-5});
+      const Compared result = compare(answer.outputs.at(i).second, expected[i], {.relative = 4e-3, .absolute = 1e-5});
       EXPECT_TRUE(result.within || random) << where << ": output " << i << " " << result.why << result.largest_absolute;
     }
     ++agreed;

@@ -40,7 +40,7 @@ void run_data_set(const Graph& graph, const std::string& directory, const std::s
   ASSERT_TRUE(answer.done()) << test << ": " << answer.text;
   bool good = true;
   for (std::size_t i = 0; i < data.outputs.size(); ++i) {
-    const Comparison result = compare(answer.outputs.at(i).second, data.outputs[i]);
+    const Compared result = compare(answer.outputs.at(i).second, data.outputs[i]);
     EXPECT_TRUE(result.within) << test << ": output " << i << ": " << result.why << " " << result.largest_absolute;
     good = good && result.within;
   }

@@ -35,6 +35,25 @@ ValueId Emit::number(double x, DType dtype) {
   return call_.scalar(x, dtype);
 }
 
+namespace {
+
+// Sizes, axes and indices are few, and graphs are full of them.
+constexpr std::int64_t kFew = 64;
+
+const Tensor* few_integers(const TfCall& call, ValueId x) {
+  const Tensor* known = call.known(x);
+  return known != nullptr && is_int(known->dtype()) && known->size() <= kFew ? known : nullptr;
+}
+
+}  // namespace
+
+ValueId Emit::int64(ValueId x) {
+  if (dtype(x) == DType::int64) return x;
+  if (const Tensor* known = few_integers(call_, x))
+    return call_.constant(from_elements<std::int64_t>(DType::int64, known->dims(), elements<std::int64_t>(*known)));
+  return call_.as_int64(x);
+}
+
 ValueId Emit::shape_part(ValueId x, std::int64_t begin, std::int64_t end) {
   return add("Shape", {x}, {{"start", begin}, {"end", end}});
 }
@@ -43,6 +62,7 @@ ValueId Emit::dim(ValueId x, std::int64_t axis) { return gather(shape(x), whole(
 
 ValueId Emit::vector(ValueId x) {
   if (ranked(x) && rank(x) == 1) return x;
+  if (const Tensor* known = few_integers(call_, x)) return call_.constant(known->reshaped({known->size()}));
   return reshape(x, Ints{-1});
 }
 

@@ -43,7 +43,7 @@ class Emit {
 
   // ---- arithmetic --------------------------------------------------------------
   ValueId cast(ValueId x, DType to) { return call_.cast(x, to); }
-  ValueId int64(ValueId x) { return call_.as_int64(x); }
+  ValueId int64(ValueId x);  // a constant where the elements are known
   ValueId sum(ValueId a, ValueId b) { return add("Add", {a, b}); }
   ValueId difference(ValueId a, ValueId b) { return add("Sub", {a, b}); }
   ValueId product(ValueId a, ValueId b) { return add("Mul", {a, b}); }

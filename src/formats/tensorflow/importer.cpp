@@ -143,7 +143,7 @@ void Importer::lower_node(Scope& scope, int number) {
 // outside.
 bool Importer::lower_text(TfCall& call) {
   constexpr std::int64_t kText = 7;
-  if (call.integer("T", 0) != kText) return false;
+  if (call.integer("T", 0) != kText && call.integer("Tparams", 0) != kText) return false;
   DType dtype = DType::undefined;
   if (call.op() == "Equal" || call.op() == "NotEqual") dtype = DType::boolean;
   if (call.op() == "Shape" || call.op() == "Size" || call.op() == "Rank") dtype = call.dtype("out_type");

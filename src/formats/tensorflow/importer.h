@@ -27,9 +27,10 @@ struct State {
   Kind kind = Kind::other;
   std::string name = {};
   DType dtype = DType::undefined;
-  ValueId content =
-      {};             // of a variable: its value when a step begins; of a stack: all that was pushed, first axis time
-  Type element = {};  // of an array
+  // Of a variable: its value when a step begins. Of a stack: all that was pushed, the first axis counts.
+  ValueId content = {};
+  ValueId same = {};                  // of a stack: what is pushed every time
+  Type element = {};                  // of an array
   bool accumulates = false;           // of an array: what is written is added
   std::vector<Type> components = {};  // of a queue
 };
@@ -90,7 +91,8 @@ class Importer {
   void try_loop(Scope& scope, int frame);
   void lower_merge(Scope& scope, int node);
   bool lower_flow_node(Scope& scope, int node);
-  std::vector<TfValue> write_choice(ValueId predicate, const TfValue& if_true, const TfValue& if_false);
+  TfValue write_choice(ValueId predicate, const TfValue& if_true, const TfValue& if_false);
+  ValueId truth_of(const Scope& scope, const std::vector<Guard>& guards);
   using Origin = std::function<Edge(const Edge&)>;
   LoopState loop_state(Scope& scope, int merge, const Origin& origin, std::vector<Edge>& next);
   std::optional<std::int64_t> constant_integer(const Program& program, const Edge& edge);

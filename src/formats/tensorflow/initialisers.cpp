@@ -48,6 +48,10 @@ Initialisers::Initialisers(const GraphDef& graph) : graph_(graph) {
     if (from->op.starts_with("Restore")) continue;
     values_.emplace(node_of(node.inputs[0]), node.inputs[1]);
   }
+  never_negative_.emplace(graph, nodes_, [this](const NodeDef& constant) {
+    const std::optional<Bounds> known = constant_bounds(constant);
+    return known ? known->lo : std::numeric_limits<double>::quiet_NaN();
+  });
 }
 
 InitialWeight::Support Initialisers::of(const NodeDef& variable, DType dtype) const {
@@ -63,7 +67,11 @@ InitialWeight::Support Initialisers::of(const NodeDef& variable, DType dtype) co
     const std::string why = found == values_.end() ? "no initialiser found" : "initialiser not understood";
     return {-kMost, kMost, why + ", any finite value"};
   }
-  if (start->lo == 0 && start->hi == 0 && is_float(dtype)) return {-1, 1, "starts at zero, taken to be in [-1, 1]"};
+  if (start->lo == 0 && start->hi == 0 && is_float(dtype)) {
+    if (never_negative_->holds(variable.name))
+      return {0, 1, "starts at zero and no step makes it negative, taken to be in [0, 1]"};
+    return {-1, 1, "starts at zero, taken to be in [-1, 1]"};
+  }
   return {start->lo, start->hi, drawn ? "what its initialiser can draw" : "what its initialiser gives"};
 }
 

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "formats/tensorflow/graph_def.h"
+#include "formats/tensorflow/never_negative.h"
 #include "graph/initial_weight.h"
 
 namespace finity::tensorflow {
@@ -32,6 +33,7 @@ class Initialisers {
   const GraphDef& graph_;
   std::unordered_map<std::string_view, const NodeDef*> nodes_;
   std::unordered_map<std::string_view, std::string_view> values_;  // variable -> what it is assigned first
+  std::optional<NeverNegative> never_negative_;
 };
 
 }  // namespace finity::tensorflow

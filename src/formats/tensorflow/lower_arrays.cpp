@@ -31,6 +31,7 @@ State& state_of(TfCall& call, std::size_t input) {
 
 void lower_array(TfCall& call) {
   const DType dtype = call.dtype("dtype");
+  if (dtype == DType::string) return;
   const Type element = call.shape("element_shape", dtype);
   State state{.kind = State::Kind::array, .name = std::string(call.name()), .dtype = dtype};
   state.element = element;
@@ -58,21 +59,29 @@ std::int64_t accumulates(TfCall& call) {
   return handle >= 0 && call.importer().states()[static_cast<std::size_t>(handle)].accumulates ? 1 : 0;
 }
 
+// An array of texts gives no tensor.
+bool of_texts(const TfCall& call, std::size_t flow) { return !call.has_tensor(flow); }
+
 // (handle, index, value, flow)
 void lower_array_write(TfCall& call) {
+  if (of_texts(call, 3)) return;
   const ValueId written =
       call.add("finity:ArrayWrite", {call.in(3), call.in(1), call.in(2)}, {{"accumulate", accumulates(call)}});
   call.give(0, TfValue{.id = written, .handle = call.value(3).handle, .array = true});
 }
 void lower_array_scatter(TfCall& call) {
+  if (of_texts(call, 3)) return;
   const ValueId written =
       call.add("finity:ArrayScatter", {call.in(3), call.in(1), call.in(2)}, {{"accumulate", accumulates(call)}});
   call.give(0, TfValue{.id = written, .handle = call.value(3).handle, .array = true});
 }
 // (handle, index or indices, flow)
-void lower_array_read(TfCall& call) { call.give(call.add("Gather", {call.in(2), call.in(1)})); }
+void lower_array_read(TfCall& call) {
+  if (!of_texts(call, 2)) call.give(call.add("Gather", {call.in(2), call.in(1)}));
+}
 // (handle, flow)
 void lower_array_size(TfCall& call) {
+  if (of_texts(call, 1)) return call.give(call.outside(0, Type::tensor(DType::int32, {})));
   const ValueId count = call.add("Shape", {call.in(1)}, {{"start", std::int64_t{0}}, {"end", std::int64_t{1}}});
   call.give(call.cast(call.as_scalar(count), DType::int32));
 }
@@ -147,9 +156,15 @@ void lower_stack(TfCall& call) {
 void lower_push(TfCall& call) {
   call.give(0, call.value(1));
   if (!call.has_tensor(1)) return;
-  state_of(call, 0);
+  State& stack = state_of(call, 0);
   std::vector<OpenLoop>& loops = call.importer().loops();
-  const Writer& writer = call.importer().writer();
+  Writer& writer = call.importer().writer();
+  // What does not change from round to round needs no stack.
+  const ValueId pushed = call.in(1);
+  stack.same = {};
+  if (const Tensor* known = call.known(pushed)) stack.same = call.constant(*known);
+  else if (writer.graph().value(pushed).body == Graph::kMain && writer.depth() > 0) stack.same = pushed;
+  if (stack.same.valid()) return;
   if (loops.empty() || loops.back().depth != writer.depth())
     throw Unsupported("a push that is not in a loop's own body");
   loops.back().pushed.emplace_back(call.value(0).handle, call.in(1));
@@ -160,6 +175,7 @@ void lower_pop(TfCall& call) {
   const State& stack = state_of(call, 0);
   const std::vector<OpenLoop>& loops = call.importer().loops();
   const Writer& writer = call.importer().writer();
+  if (stack.same.valid()) return call.give(stack.same);
   if (!stack.content.valid() || !writer.visible(stack.content)) throw Unsupported("what was pushed is out of reach");
   if (loops.empty() || loops.back().depth != writer.depth())
     throw Unsupported("a pop that is not in a loop's own body");

@@ -108,6 +108,15 @@ void lower_parse_example(TfCall& call) {
   }
 }
 
+// Where a crop begins, its size, and its corners as parts of the picture.
+void lower_sample_box(TfCall& call) {
+  const DType dtype = call.dtype("T");
+  give_outside(call, 0, Type::tensor_of(dtype, Dims{3}));
+  give_outside(call, 1, Type::tensor_of(dtype, Dims{3}));
+  const ValueId corners = call.outside(2, Type::tensor_of(DType::float32, Dims{1, 1, 4}));
+  call.give(2, call.add("Clip", {corners, call.scalar(0, DType::float32), call.scalar(1, DType::float32)}));
+}
+
 // One range per component; a batch of them has an axis more.
 void lower_dequeue(TfCall& call) {
   const std::vector<DType> dtypes = call.dtypes("component_types");
@@ -192,6 +201,8 @@ constexpr Lowering kBasic[] = {
     {"ParseSingleExample", lower_parse_example},
     {"ParseExample", lower_parse_example},
     {"ParseExampleV2", lower_parse_example},
+    {"SampleDistortedBoundingBox", lower_sample_box},
+    {"SampleDistortedBoundingBoxV2", lower_sample_box},
     {"StringToNumber", outside_of<"out_type">},
     {"StringToHashBucketFast", outside_as<DType::int64, -1>},
     {"StringToHashBucketStrong", outside_as<DType::int64, -1>},

@@ -32,8 +32,8 @@ void lower_gather_v2(TfCall& call) {
 }
 
 void lower_gather_nd(TfCall& call) {
-  call.give(
-      call.add("GatherND", {call.in(0), call.as_int64(call.in(1))}, {{"batch_dims", call.integer("batch_dims", 0)}}));
+  call.give(call.add("GatherND", {call.in(0), Emit(call).int64(call.in(1))},
+                     {{"batch_dims", call.integer("batch_dims", 0)}}));
 }
 
 // ---- writing ---------------------------------------------------------------

@@ -14,7 +14,7 @@ bool keeps(const TfCall& call) { return call.flag("keep_dims", call.flag("keepdi
 // An empty list of axes reduces nothing.
 ValueId reduced(TfCall& call, std::string_view op, ValueId x) {
   Emit emit(call);
-  return emit.add(op, {x, emit.vector(call.as_int64(call.in(1)))},
+  return emit.add(op, {x, emit.vector(emit.int64(call.in(1)))},
                   {{"keepdims", std::int64_t{keeps(call)}}, {"noop_with_empty_axes", 1}});
 }
 
@@ -75,7 +75,7 @@ void lower_in_top_k(TfCall& call) {
 template <OpName Op>
 void lower_running(TfCall& call) {
   const std::int64_t exclusive = call.flag("exclusive", false), reverse = call.flag("reverse", false);
-  call.give(call.add(Op.letters, {call.in(0), Emit(call).scalar(call.as_int64(call.in(1)))},
+  call.give(call.add(Op.letters, {call.in(0), Emit(call).scalar(Emit(call).int64(call.in(1)))},
                      {{"exclusive", exclusive}, {"reverse", reverse}}));
 }
 

@@ -178,7 +178,7 @@ void lower_split_v(TfCall& call) {
 
 // ---- repeating and reversing -----------------------------------------------
 
-void lower_tile(TfCall& call) { call.give(call.add("Tile", {call.in(0), call.as_int64(call.in(1))})); }
+void lower_tile(TfCall& call) { call.give(call.add("Tile", {call.in(0), Emit(call).int64(call.in(1))})); }
 
 void lower_broadcast_to(TfCall& call) { call.give(Emit(call).expand(call.in(0), call.in(1))); }
 
@@ -196,7 +196,7 @@ void lower_reverse_sequence(TfCall& call) {
   const std::int64_t time = call.integer("seq_dim"), batch = call.integer("batch_dim", 0);
   if (time < 0 || time > 1 || batch < 0 || batch > 1)
     throw Unsupported("sequences along other axes than the first two are not modelled");
-  call.give(call.add("ReverseSequence", {call.in(0), call.as_int64(call.in(1))},
+  call.give(call.add("ReverseSequence", {call.in(0), Emit(call).int64(call.in(1))},
                      {{"time_axis", time}, {"batch_axis", batch}}));
 }
 
@@ -246,7 +246,6 @@ constexpr Lowering kShape[] = {
     {.op = "Tile", .lower = lower_tile},
     {.op = "Transpose", .lower = lower_transpose},
     {.op = "Unpack", .lower = lower_unpack},
-    {.op = "VariableShape", .lower = lower_shape},
     {.op = "ZerosLike", .lower = lower_like<0>},
 };
 

@@ -33,7 +33,7 @@ void lower_sparse_matmul(TfCall& call) {
 
 // (a_indices, a_values, a_shape, b)
 void lower_sparse_dense_add(TfCall& call) {
-  call.give(call.add("ScatterND", {call.in(3), call.as_int64(call.in(0)), call.in(1)}, {{"reduction", "add"}}));
+  call.give(call.add("ScatterND", {call.in(3), Emit(call).int64(call.in(0)), call.in(1)}, {{"reduction", "add"}}));
 }
 
 // How far apart neighbours along each axis are, row by row.

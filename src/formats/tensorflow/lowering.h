@@ -187,6 +187,7 @@ std::span<const Lowering> sparse_lowerings();
 std::span<const Lowering> random_lowerings();
 std::span<const Lowering> image_lowerings();
 std::span<const Lowering> resample_lowerings();
+std::span<const Lowering> point_lowerings();
 std::span<const Lowering> train_lowerings();
 
 }  // namespace finity::tensorflow

@@ -10,7 +10,7 @@ std::span<const std::span<const Lowering>> all_lowerings() {
       basic_lowerings(),    bookkeeping_lowerings(), state_lowerings(),  array_lowerings(),  math_lowerings(),
       reduce_lowerings(),   linear_lowerings(),      window_lowerings(), norm_lowerings(),   shape_lowerings(),
       slice_lowerings(),    index_lowerings(),       sparse_lowerings(), random_lowerings(), image_lowerings(),
-      resample_lowerings(), train_lowerings(),
+      resample_lowerings(), point_lowerings(),       train_lowerings(),
   };
   return kFamilies;
 }

@@ -161,34 +161,43 @@ void Importer::lower_merge(Scope& scope, int number) {
     else lower_unknown(scope, number, there);
     return;
   }
-  // The predicate that tells the inputs apart.
-  ValueId predicate;
-  bool first_is_true = false;
-  if (inputs.size() == 2) {
-    const std::vector<Guard> first = scope.program.guards_of(node.inputs[0]);
-    const std::vector<Guard> second = scope.program.guards_of(node.inputs[1]);
-    for (const Guard& guard : first) {
-      const Guard opposite{.predicate = guard.predicate, .truth = !guard.truth};
-      if (std::ranges::find(second, opposite) == second.end()) continue;
-      const TfValue value = value_of(scope, guard.predicate);
-      if (!value.id.valid() || !writer_.visible(value.id)) continue;
-      predicate = value.id;
-      first_is_true = guard.truth;
+  // What holds of one input and not of all of them tells that it is the one that comes.
+  std::vector<std::vector<Guard>> guards;
+  for (const Edge& edge : node.inputs) guards.push_back(scope.program.guards_of(edge));
+  std::vector<std::vector<Guard>> own(guards.size());
+  for (std::size_t i = 0; i < guards.size(); ++i) {
+    std::ranges::copy_if(guards[i], std::back_inserter(own[i]), [&](const Guard& guard) {
+      return !std::ranges::all_of(guards, [&](const auto& set) { return std::ranges::find(set, guard) != set.end(); });
+    });
+  }
+  TfValue chosen = inputs.back();
+  ValueId index = writer_.scalar(static_cast<double>(inputs.size() - 1), DType::int32);
+  for (std::size_t i = inputs.size() - 1; i-- > 0;) {
+    const ValueId truth = truth_of(scope, own[i]);
+    if (!truth.valid()) {
+      note_unknown(*node.def, "which of its inputs comes does not follow from conditions");
+      return lower_unknown(scope, number, inputs);
     }
+    chosen = write_choice(truth, inputs[i], chosen);
+    index = writer_.add("Where", {truth, writer_.scalar(static_cast<double>(i), DType::int32), index});
   }
-  if (inputs.size() != 2 || !predicate.valid()) {
-    lower_unknown(scope, number, inputs);
-    note_unknown(*node.def, "which of its inputs comes does not follow from one condition");
-    return;
-  }
-  set_values(scope, number, write_choice(predicate, inputs[first_is_true ? 0 : 1], inputs[first_is_true ? 1 : 0]));
+  set_values(scope, number, {chosen, {.id = index}});
 }
 
-std::vector<TfValue> Importer::write_choice(ValueId predicate, const TfValue& if_true, const TfValue& if_false) {
-  Attrs truth;
-  truth.set("to", static_cast<std::int64_t>(DType::int32));
-  const ValueId index = writer_.add("Cast", {predicate}, std::move(truth));
-  if (if_true.id == if_false.id) return {if_true, {.id = index}};
+// Whether all of them hold; invalid when that is not known.
+ValueId Importer::truth_of(const Scope& scope, const std::vector<Guard>& guards) {
+  ValueId result;
+  for (const Guard& guard : guards) {
+    ValueId truth = value_of(scope, guard.predicate).id;
+    if (!truth.valid() || !writer_.visible(truth)) return {};
+    if (!guard.truth) truth = writer_.add("Not", {truth});
+    result = result.valid() ? writer_.add("And", {result, truth}) : truth;
+  }
+  return result;
+}
+
+TfValue Importer::write_choice(ValueId predicate, const TfValue& if_true, const TfValue& if_false) {
+  if (if_true.id == if_false.id) return if_true;
   const auto branch = [&](const TfValue& value, const char* name) {
     const BodyId body = writer_.begin_body(writer_.node_name() + name);
     writer_.end_body({writer_.add("Identity", {value.id})});
@@ -201,7 +210,7 @@ std::vector<TfValue> Importer::write_choice(ValueId predicate, const TfValue& if
   const ValueId chosen = writer_.add("If", {predicate}, std::move(attrs));
   writer_.name_result(chosen, writer_.node_name(), first_node);
   const int handle = if_true.handle == if_false.handle ? if_true.handle : -1;
-  return {{.id = chosen, .handle = handle, .array = if_true.array}, {.id = index}};
+  return {.id = chosen, .handle = handle, .array = if_true.array};
 }
 
 void Importer::lower_loop(Scope& scope, int number) {

@@ -157,9 +157,9 @@ bool may_forbid_row(const AbsTensor& mask, DType dtype, const Range& scores) {
   const bool is_bool = mask.dtype == DType::boolean;
   if (mask.hull().is_empty()) return true;
   const auto forbids = [&](const Range& cell) { return is_bool ? cell.may_be_zero() : add(dtype, scores, cell).ninf; };
-  if (const Fact* fact = find_fact(mask.facts, Fact::Kind::row_max); fact != nullptr && mask.ranked) {
-    const bool along_keys = mask.rank() > 0 && fact->axes == 1U << (mask.rank() - 1);
-    if (along_keys && !forbids(fact->range) && !fact->range.nan) return false;
+  if (const RowBound* rows = find_rows(mask.relations, Of::largest); rows != nullptr && mask.ranked) {
+    const bool along_keys = mask.rank() > 0 && rows->axes == 1U << (mask.rank() - 1);
+    if (along_keys && !forbids(rows->in) && !rows->in.nan) return false;
   }
   if (!mask.ranked || mask.rank() == 0 || !mask.cut()) return forbids(mask.hull());
   const std::size_t last = mask.blocks(mask.rank() - 1);

@@ -62,7 +62,10 @@ Tensor fitting(const Tensor& array, std::span<const std::int64_t> element) {
   Dims dims = {array.dim(0)};
   dims.insert(dims.end(), element.begin(), element.end());
   if (array.dims() == dims) return array;
-  const bool open = array.empty() || array.rank() == 1;
+  const auto unwritten = [&] {
+    return std::ranges::all_of(array.bytes(), [](std::byte byte) { return byte == std::byte{0}; });
+  };
+  const bool open = array.empty() || (array.rank() == 1 && unwritten());
   if (!open && array.dim(0) > 0) {
     throw Error("an element of shape " + to_string(element) + " does not fit into the array " +
                 to_string(array.dims()));

@@ -188,7 +188,7 @@ void range_if(RangeCall& call) {
   if (condition.hi >= 1) take("then_branch", true);
   if (condition.lo <= 0) take("else_branch", false);
   for (std::size_t i = 0; i < call.output_count() && i < results.size(); ++i) {
-    results[i].facts.clear();
+    results[i].relations.clear();
     results[i].forms.clear();
     results[i].first_symbol = -1;
     call.out(i, std::move(results[i]));

@@ -155,7 +155,7 @@ void eval_prelu(EvalCall& call) {
 
 // ---- ranges ----------------------------------------------------------------
 
-// An op that rises for nonnegative attributes only carries the facts of rows for those.
+// An op that rises for nonnegative attributes only carries the relations of rows for those.
 Monotone rises_if(bool condition) { return condition ? Monotone::increasing : Monotone::no; }
 
 void range_relu(RangeCall& call) {
@@ -164,8 +164,8 @@ void range_relu(RangeCall& call) {
   if (std::ranges::all_of(x.cells, nowhere_negative)) return call.same(0, 0);
   const auto of_range = [&](const Range& r) { return relu_of(x.dtype, r); };
   AbsTensor result = map_cells(x, x.dtype, of_range);
-  result.facts = mapped_facts(x.facts, Monotone::increasing, of_range);
-  std::ranges::copy(positive_part_facts(x), std::back_inserter(result.facts));
+  result.relations = mapped(x.relations, Monotone::increasing, of_range);
+  std::ranges::copy(positive_part_relations(x), std::back_inserter(result.relations));
   if (is_float(x.dtype) && call.settings().affine) {
     result.forms = mapped_forms(x, [&](const Form& form, std::size_t cell) {
       if (nowhere_negative(x.cells[cell])) return form;

@@ -1,8 +1,8 @@
 // Range rules of activations that two domains have.
 #pragma once
 
-#include "ops/shared/fact_rules.h"
 #include "ops/shared/range_rules.h"
+#include "ops/shared/relation_rules.h"
 
 namespace finity {
 

@@ -222,7 +222,7 @@ void power_gradient(BuildCall& call) {
   const DType dtype = call.dtype();
   const ValueId x = call.in(0), z = call.out(0), gradient = call.grad(0);
   const Tensor* known = call.known(call.in(1));
-  if (known != nullptr && known->size() == 1 && call.wanted(0)) {
+  if (known != nullptr && known->size() == 1 && call.wanted(0) && !call.wanted(1)) {
     const double exponent = element_as_double(*known, 0);
     if (exponent == 0) return;
     if (exponent == 1) return call.give(0, gradient);

@@ -5,14 +5,14 @@
 #include <cmath>
 #include <iterator>
 
-#include "domain/row_facts.h"
-#include "ops/norm/norm_facts.h"
-#include "ops/shared/fact_rules.h"
+#include "domain/row_bounds.h"
+#include "ops/norm/norm_relations.h"
 #include "ops/shared/function_range.h"
 #include "ops/shared/merged.h"
 #include "ops/shared/range_rules.h"
+#include "ops/shared/relation_rules.h"
 #include "ops/shared/relations.h"
-#include "ops/shared/sum_facts.h"
+#include "ops/shared/sum_relations.h"
 #include "ops/table/op.h"
 
 namespace finity {
@@ -72,9 +72,9 @@ void add_operands(RangeCall& call) {
   AbsTensor result = affine_sum(call, a, b, false);
   const Range x = a.hull(), y = b.hull();
   if (may_wrap(result.dtype, x.lo + y.lo, x.hi + y.hi)) return call.out(0, std::move(result));
-  use_one_of_max(a, b, call.out_dtype(0), result);
-  carry_lower_facts(call, a, b, result);
-  carry_lower_facts(call, b, a, result);
+  use_case_splits(a, b, call.out_dtype(0), result);
+  carry_lower_bounds(call, a, b, result);
+  carry_lower_bounds(call, b, a, result);
   carry_row_max(call, a, b, false, result);
   carry_row_max(call, b, a, false, result);
   carry_elements(call, add, result);
@@ -101,8 +101,8 @@ void range_subtract(RangeCall& call) {
   // Asked only where it matters: what is not negative less a part of it.
   const bool parts = is_float(result.dtype) && x.nonnegative() && y.nonnegative() && result.hull().may_be_negative();
   if (parts && !call.settings().flush_subnormals && call.not_below(0, 1)) cap_below(result, 0);
-  set_max_facts(call, a, b, result);
-  if (find_fact(result.facts, Fact::Kind::row_max) == nullptr) carry_row_max(call, a, b, true, result);
+  add_maximum_splits(call, a, b, result);
+  if (find_rows(result.relations, Of::largest) == nullptr) carry_row_max(call, a, b, true, result);
   carry_elements(call, subtract, result);
   use_variance(call, a, b, result);
   call.out(0, std::move(result));
@@ -110,32 +110,48 @@ void range_subtract(RangeCall& call) {
 
 namespace {
 
+// A square with its rounding, and what it is the square of: x, and what x is the mean of. Pow is a library function:
+// its squares may be a few units off.
+void add_squares(const AbsTensor& x, int ulps, AbsTensor& result) {
+  const double unit = unit_roundoff(result.dtype), tiny = min_subnormal(result.dtype);
+  const double error = (1 + 2 * ulps) * unit;
+  if (x.identity.valid()) {
+    result.relations.push_back(
+        AggregateBound{.source = {x.identity}, .of = Of::square, .relative = error, .absolute = (1 + 2 * ulps) * tiny});
+  }
+  for (const AggregateBound& mean : each<AggregateBound>(x.relations)) {
+    if (mean.of != Of::mean || mean.order != Order::equal) continue;
+    const double r = mean.relative;
+    result.relations.push_back(AggregateBound{.source = mean.source,
+                                              .of = Of::squared_mean,
+                                              .relative = (2 * r + r * r) * (1 + error) + error + 4 * tiny,
+                                              .absolute = (4 + 2 * ulps) * tiny});
+  }
+}
+
 // x * x: never negative, and known to be a square.
-void range_square(RangeCall& call) {
+void range_square(RangeCall& call, int ulps) {
   const AbsTensor& x = call.in(0);
   const DType dtype = call.out_dtype(0);
   AbsTensor result = map_cells(x, dtype, [&](const Range& cell) { return square(dtype, cell); });
-  Fact fact{.kind = Fact::Kind::square_of, .source = x.identity};
-  if (const Fact* mean = find_fact(x.facts, Fact::Kind::mean_of)) {
-    // The square of a mean: over which axes of which value, of how many elements.
-    fact.axes = mean->axes;
-    fact.slack = mean->slack;
-    fact.total = mean->source.index + 1;
-  }
   if (!is_float(dtype)) return call.out(0, std::move(result));
-  result.facts.push_back(fact);
-  if (!x.hull().may_be_negative()) {
-    const Facts rows = mapped_facts(x.facts, Monotone::increasing, [&](const Range& r) { return square(dtype, r); });
-    std::ranges::copy_if(rows, std::back_inserter(result.facts), speaks_of_rows);
+  add_squares(x, ulps, result);
+  if (!x.hull().may_be_negative() && ulps == 0) {
+    for (const RowBound& rows : each<RowBound>(x.relations)) {
+      const auto of_range = [&](const Range& r) { return square(dtype, r); };
+      if (auto turned = mapped(rows, Monotone::increasing, of_range)) result.relations.push_back(*turned);
+    }
   }
   call.out(0, std::move(result));
 }
 
 // x times something that shrinks as x grows: x * rsqrt(mean(x^2) + eps).
 void use_inverse(RangeCall& call, const AbsTensor& x, const AbsTensor& inverse) {
-  const Fact* fact = related(inverse, Fact::Kind::at_most_inverse, x);
-  if (fact == nullptr || !x.hull().is_finite() || !call.has_output(0)) return;
-  cap_magnitude(call.outs()[0], fact->range.hi * (1 + 4 * unit_roundoff(call.out_dtype(0))));
+  if (!x.hull().is_finite() || !call.has_output(0) || !x.identity.valid()) return;
+  for (const ProductBound& bound : each<ProductBound>(inverse.relations)) {
+    if (bound.of != Of::magnitude || bound.source.value != x.identity || !bound.source.aligned) continue;
+    return cap_magnitude(call.outs()[0], bound.limit * (1 + 4 * unit_roundoff(call.out_dtype(0))));
+  }
 }
 
 // What shrinks as a source grows still does so times something bounded; where that underflows, the source makes at most
@@ -144,54 +160,42 @@ void carry_inverse(const RangeCall& call, const AbsTensor& inverse, const AbsTen
   const DType dtype = result.dtype;
   if (!is_float(dtype) || call.settings().flush_subnormals || !factor.hull().is_finite()) return;
   if (!inverse.hull().is_finite() || !inverse.ranked || result.rank() != inverse.rank()) return;
-  for (const Fact& fact : inverse.facts) {
-    if (fact.kind != Fact::Kind::at_most_inverse || !fact.aligned) continue;
-    Fact moved = fact;
-    moved.range.hi = fact.range.hi * factor.hull().magnitude() * (1 + 4 * unit_roundoff(dtype)) +
-                     max_finite(dtype) * min_subnormal(dtype);
-    if (moved.range.hi < max_finite(dtype)) result.facts.push_back(moved);
+  for (const ProductBound& bound : each<ProductBound>(inverse.relations)) {
+    if (bound.of != Of::magnitude || !bound.source.aligned) continue;
+    ProductBound moved = bound;
+    moved.limit = bound.limit * factor.hull().magnitude() * (1 + 4 * unit_roundoff(dtype)) +
+                  max_finite(dtype) * min_subnormal(dtype);
+    if (moved.limit < max_finite(dtype)) result.relations.push_back(moved);
   }
 }
 
-// A bound of |source| times a positive constant: a largest absolute value over 127.
-void carry_scaled_abs(const RangeCall& call, const Fact& fact, double factor, AbsTensor& result) {
-  const DType dtype = result.dtype;
-  if (!is_float(dtype) || call.settings().flush_subnormals || !std::isfinite(factor)) return;
-  Fact moved = fact;
-  moved.range = point((fact.range.is_point() ? fact.range.lo : 1) * factor);
-  moved.slack = fact.slack + 4 * unit_roundoff(dtype);
-  moved.lost = fact.lost * factor * (1 + 4 * unit_roundoff(dtype)) + min_subnormal(dtype);
-  if (moved.range.lo > 0 && std::isfinite(moved.range.lo)) result.facts.push_back(moved);
-}
-
-// Multiplying or dividing by a positive constant keeps the order of elements.
-void carry_scaled_rows(const RangeCall& call, const AbsTensor& x, double factor,
-                       Range (*scale)(DType, const Range&, const Range&), AbsTensor& result) {
-  if (!(factor > 0) || !keeps_shape(call, x)) return;
+// Multiplying or dividing by a positive constant keeps the order of elements, and bounds of another value's size: a
+// largest absolute value over 127.
+void carry_scaled(const RangeCall& call, const AbsTensor& x, double factor,
+                  Range (*scale)(DType, const Range&, const Range&), AbsTensor& result) {
+  if (!(factor > 0) || !std::isfinite(factor) || !keeps_shape(call, x)) return;
   if (may_wrap(result.dtype, x.hull().lo * factor, x.hull().hi * factor)) return;
-  for (const Fact& fact : x.facts) {
-    if (fact.kind == Fact::Kind::at_least_abs)
-      carry_scaled_abs(call, fact, scale == divide ? 1 / factor : factor, result);
-    if (fact.kind != Fact::Kind::row_max) continue;
-    Fact moved = fact;
-    moved.range = scale(call.out_dtype(0), fact.range, point(factor));
-    result.facts.push_back(moved);
+  const DType dtype = call.out_dtype(0);
+  const auto of_range = [&](const Range& range) { return scale(dtype, range, point(factor)); };
+  for (const Relation& relation : x.relations) {
+    if (!speaks_of_rows(relation) && call.settings().flush_subnormals) continue;
+    if (auto moved = scaled(relation, scale == divide ? 1 / factor : factor, dtype, of_range))
+      result.relations.push_back(*std::move(moved));
   }
 }
 
 // One positive number per row keeps the order in it.
 void carry_divided_rows(const RangeCall& call, const AbsTensor& x, const AbsTensor& divisor, AbsTensor& result) {
-  if (constant_of(divisor)) return;  // see carry_scaled_rows
+  if (constant_of(divisor) || x.rank() > 32) return;  // see carry_scaled
   const std::size_t more = x.rank() - divisor.rank();
-  for (const Fact& fact : x.facts) {
-    bool constant = fact.kind == Fact::Kind::row_max;
-    for (std::size_t axis = more; axis < x.rank() && axis < 32; ++axis) {
-      if ((fact.axes >> axis & 1U) != 0) constant &= divisor.sizes[axis - more] == 1;
+  for (const RowBound& rows : each<RowBound>(x.relations)) {
+    bool constant = rows.of == Of::largest;
+    for (std::size_t axis = more; axis < x.rank(); ++axis) {
+      if ((rows.axes >> axis & 1U) != 0) constant &= divisor.sizes[axis - more] == 1;
     }
-    if (!constant || x.rank() > 32) continue;
-    Fact moved = fact;
-    moved.range = divide(call.out_dtype(0), fact.range, divisor.hull());
-    result.facts.push_back(moved);
+    if (!constant) continue;
+    const Range in = divide(call.out_dtype(0), rows.in, divisor.hull());
+    result.relations.push_back(RowBound{.axes = rows.axes, .of = rows.of, .in = in});
   }
 }
 
@@ -206,7 +210,7 @@ void carry_norms(const RangeCall& call, const AbsTensor& a, const AbsTensor& b, 
 void multiply_operands(RangeCall& call) {
   const AbsTensor& a = call.in(0);
   const AbsTensor& b = call.in(1);
-  if (relatable(call) && same_elements(a, b)) return range_square(call);
+  if (relatable(call) && same_elements(a, b)) return range_square(call, 0);
   range_binary(call, [](const Range& x, const Range& y, DType dtype) { return multiply(dtype, x, y); });
   if (!relatable(call)) return;
   // Of two shares the one that may vanish is the more telling one.
@@ -226,7 +230,7 @@ void multiply_operands(RangeCall& call) {
   const AbsTensor& x = right ? a : b;
   const double factor = right ? *right : *left;
   AbsTensor result = keeps_shape(call, x) ? scaled(call, x, factor, call.outs()[0]) : call.outs()[0];
-  carry_scaled_rows(call, x, factor, multiply, result);
+  carry_scaled(call, x, factor, multiply, result);
   carry_elements(call, multiply, result);
   call.out(0, std::move(result));
 }
@@ -259,6 +263,33 @@ void range_multiply(RangeCall& call) {
   merge_constants(call, multiply_weights_first);
 }
 
+namespace {
+
+// a over what is at least |a|, or at least its square and a surplus.
+void use_sizes(const AbsTensor& a, const AbsTensor& b, AbsTensor& result) {
+  const AggregateBound* size = related(b, Of::magnitude, a);
+  if (size != nullptr && size->relative < 0.5) cap_magnitude(result, quotient_limit(*size, result.dtype, b.hull().lo));
+  for (const AggregateBound& square : each<AggregateBound>(b.relations)) {
+    const bool own = square.of == Of::square && square.bounds_below() && square.source.aligned && a.identity.valid() &&
+                     square.source.value == a.identity;
+    if (own) cap_magnitude(result, square_quotient_limit(square, result.dtype));
+  }
+}
+
+// Nonnegative summands over their sum add up to one.
+void add_quotient_sums(const AbsTensor& a, const AbsTensor& b, AbsTensor& result) {
+  const AggregateBound* sum = related(b, Of::sum, Order::equal, a);
+  if (sum == nullptr) return;
+  const double count = a.most_count(sum->source.axes);
+  const double lost = sum->absolute / b.hull().lo + count * min_subnormal(result.dtype);
+  const double slack = sum->relative + count * unit_roundoff(result.dtype) + lost;
+  if (!(slack < 0.5)) return;
+  result.relations.push_back(
+      RowBound{.axes = sum->source.axes, .of = Of::sum, .in = {.lo = 1 - 2 * slack, .hi = 1 + 2 * slack}});
+}
+
+}  // namespace
+
 // A summand over its sum, an element over its norm: at most one.
 void range_divide(RangeCall& call) {
   const AbsTensor& a = call.in(0);
@@ -267,44 +298,25 @@ void range_divide(RangeCall& call) {
   range_binary(call, [](const Range& x, const Range& y, DType d) { return divide(d, x, y); });
   if (!relatable(call) || !is_float(dtype)) return;
   AbsTensor result = call.outs()[0];
-  using Kind = Fact::Kind;
   const bool positive = b.hull().is_finite() && b.hull().lo > 0;
   const bool finite = a.hull().is_finite();
-  const Fact* cover = related(b, Kind::at_least, a);
-  if (cover == nullptr) cover = related(b, Kind::max_of, a);
-  if (cover == nullptr) cover = related(b, Kind::sum_of, a);
+  const AggregateBound* cover = related(b, Of::largest, a);
   // Of a divisor that is only known not to be zero this is all that can be said.
   const bool above_zero = positive || (b.hull().is_finite() && b.hull().lo >= 0 && !b.hull().may_be_zero());
   const bool share = above_zero && finite && a.hull().lo >= 0 && result.hull().greatest() > 1;
-  const bool covered = cover != nullptr && cover->slack == 0;
+  const bool covered = cover != nullptr && cover->is_exact();
   if (share && (covered || (!call.settings().flush_subnormals && call.not_below(1, 0)))) cap_above(result, 1);
   else if (share && cover != nullptr && positive) cap_magnitude(result, quotient_limit(*cover, dtype, b.hull().lo));
-  if (const Fact* norm = related(b, Kind::at_least_abs, a);
-      norm != nullptr && positive && finite && norm->slack < 0.5) {
-    cap_magnitude(result, quotient_limit(*norm, dtype, b.hull().lo));
-  }
-  if (const Fact* squares = related(b, Kind::square_sum_of, a); squares != nullptr && positive && finite) {
-    cap_magnitude(result, square_quotient_limit(*squares, dtype));
-  }
-  inverse_facts(b, a.hull().magnitude(), keeps_shape(call, b), result);
+  if (positive && finite) use_sizes(a, b, result);
+  add_inverses(b, a.hull().magnitude(), keeps_shape(call, b), result);
   if (keeps_shape(call, a)) add_quotient_norm(a, b, result);
-  if (const Fact* sum = related(b, Kind::sum_of, a);
-      sum != nullptr && positive && finite && a.hull().lo >= 0 && keeps_shape(call, a)) {
-    const double count = a.most_count(sum->axes);
-    double slack = sum->slack + count * unit_roundoff(dtype) + summation_error(dtype, count);
-    for (const DType accumulator : call.accumulators(dtype))
-      slack = std::max(slack, sum->slack + summation_error(accumulator, count) + count * unit_roundoff(dtype));
-    if (slack < 0.5) {
-      result.facts.push_back(
-          {.kind = Kind::row_sum, .axes = sum->axes, .range = {.lo = 1 - 2 * slack, .hi = 1 + 2 * slack}});
-    }
-  }
+  if (positive && finite && a.hull().lo >= 0 && keeps_shape(call, a)) add_quotient_sums(a, b, result);
   if (positive && keeps_shape(call, a)) carry_divided_rows(call, a, b, result);
   if (const std::optional<double> divisor = constant_of(b); divisor && *divisor != 0) {
     int exponent = 0;
     const bool exact = std::abs(std::frexp(*divisor, &exponent)) == 0.5;
     if (exact && keeps_shape(call, a)) result = scaled(call, a, 1 / *divisor, result);
-    carry_scaled_rows(call, a, *divisor, divide, result);
+    carry_scaled(call, a, *divisor, divide, result);
   }
   call.out(0, std::move(result));
 }
@@ -433,9 +445,6 @@ void widen_square(RangeCall& call) {
     cell.hi = wide.hi;
     cell.integer = false;
   }
-  Facts& facts = call.outs()[0].facts;
-  std::erase_if(facts, speaks_of_rows);
-  for (Fact& fact : facts) fact.lost = 2 * call.ulps() * unit_roundoff(dtype);
 }
 
 }  // namespace
@@ -451,7 +460,7 @@ void range_power(RangeCall& call) {
   call.site("FN106", 0, domain.seen, domain.possible);
   const std::optional<double> exponent = constant_of(y);
   if (exponent == 2.0 && call.out_type(0).ranked && x.ranked && keeps_shape(call, x)) {
-    range_square(call);
+    range_square(call, std::max(1, call.ulps()));
     return widen_square(call);
   }
   const PowerContext context{.dtype = dtype, .ulps = call.ulps()};
@@ -464,8 +473,8 @@ void range_power(RangeCall& call) {
   });
   if (exponent == -0.5 && call.has_output(0)) {
     AbsTensor root = uniform(dtype, {}, increasing(dtype, x.hull(), std::sqrt, 1));
-    root_facts(x, root);
-    inverse_facts(root, 1, keeps_shape(call, x), call.outs()[0]);
+    add_roots(x, root);
+    add_inverses(root, 1, keeps_shape(call, x), call.outs()[0]);
   }
 }
 

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <iterator>
 
-#include "domain/row_facts.h"
+#include "domain/row_bounds.h"
 #include "ops/elementwise/cast.h"
-#include "ops/shared/fact_rules.h"
+#include "ops/shared/relation_rules.h"
 #include "tensor/float_formats.h"
 
 namespace finity {
@@ -117,34 +117,21 @@ bool is_exact(const Range& x, DType from, DType to) {
   return whole && x.lo >= std::max(-limit, lowest_finite(to)) && x.hi <= std::min(limit, max_finite(to));
 }
 
-// What was computed in the narrow format was rounded there; these say by how much, or compare stored numbers.
-bool is_free_of_rounding(const Fact& fact) {
-  switch (fact.kind) {
-    case Fact::Kind::square_sum_of:
-    case Fact::Kind::mean_of:
-    case Fact::Kind::square_of:
-    case Fact::Kind::mean_square_of:
-    case Fact::Kind::mean_square_at_least:
-    case Fact::Kind::sum_of: return false;
-    default: return true;
-  }
-}
-
 bool is_number(DType dtype) { return is_float(dtype) || is_int(dtype); }
 
-Facts cast_facts(const AbsTensor& x, DType to, const std::function<Range(const Range&)>& f) {
+Relations cast_relations(const AbsTensor& x, DType to, const std::function<Range(const Range&)>& f) {
   if (!(is_number(x.dtype) || x.dtype == DType::boolean) || !is_number(to) || to == DType::float8e8m0) return {};
   // Integers that wrap have no order.
   const Range hull = x.hull();
   const bool wraps = is_int(to) && !(hull.is_finite() && hull.lo >= lowest_finite(to) && hull.hi <= max_finite(to));
   if (wraps) return {};
-  Facts facts = mapped_facts(x.facts, Monotone::increasing, f);
+  Relations relations = mapped(x.relations, Monotone::increasing, f);
   const auto exact = [&](const Range& cell) { return is_exact(cell, x.dtype, to); };
-  if (!std::ranges::all_of(x.cells, exact)) return facts;
-  for (const Fact& fact : x.facts) {
-    if (fact.kind == Fact::Kind::row_sum) facts.push_back(fact);
+  if (!std::ranges::all_of(x.cells, exact)) return relations;
+  for (const RowBound& rows : each<RowBound>(x.relations)) {
+    if (rows.of == Of::sum) relations.push_back(rows);
   }
-  return facts;
+  return relations;
 }
 
 std::vector<Form> cast_forms(RangeCall& call, const AbsTensor& x, const AbsTensor& result) {
@@ -180,15 +167,14 @@ void range_cast(RangeCall& call, DType to, const CastOptions& options) {
   result.forms = cast_forms(call, x, result);
   const auto exact = [&](const Range& cell) { return is_exact(cell, from, to); };
   if (is_float(from) && is_float(to) && std::ranges::all_of(x.cells, exact)) {
-    // Widening changes no element: what compares elements stays true.
-    std::ranges::copy_if(x.facts, std::back_inserter(result.facts), is_free_of_rounding);
+    result.relations = x.relations;  // no element changes
     call.same(0, 0);
     if (!call.has_output(0)) return;
     result.identity = call.outs()[0].identity;
     call.outs()[0] = std::move(result);
     return;
   }
-  result.facts = cast_facts(x, to, of_range);
+  result.relations = cast_relations(x, to, of_range);
   if (to == DType::boolean) carry_row_elements(x, result, of_range);
   call.out(0, std::move(result));
 }

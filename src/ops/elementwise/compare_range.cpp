@@ -6,9 +6,9 @@
 #include <limits>
 #include <optional>
 
-#include "domain/row_facts.h"
-#include "ops/shared/fact_rules.h"
+#include "domain/row_bounds.h"
 #include "ops/shared/range_rules.h"
+#include "ops/shared/relation_rules.h"
 #include "tensor/float_formats.h"
 
 namespace finity {
@@ -198,15 +198,15 @@ void range_clip(RangeCall& call) {
   if (no_low && no_high) return call.same(0, 0);
   const auto of_range = [&](const Range& cell) { return clipped(x.dtype, cell, limits); };
   AbsTensor result = map_cells(x, x.dtype, of_range);
-  result.facts = mapped_facts(x.facts, Monotone::increasing, of_range);
-  Facts order;
+  result.relations = mapped(x.relations, Monotone::increasing, of_range);
+  Relations order;
   if (no_high && is_zero(limits.low)) {
-    order = positive_part_facts(x);
+    order = positive_part_relations(x);
     result.forms = positive_forms(call, x);
   } else if (no_high || no_low) {
-    order = no_high ? facts_not_below(x) : facts_not_above(x);
+    order = no_high ? relations_not_below(x) : relations_not_above(x);
   }
-  std::ranges::copy(order, std::back_inserter(result.facts));
+  std::ranges::copy(order, std::back_inserter(result.relations));
   call.out(0, std::move(result));
 }
 

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <iterator>
 
-#include "domain/row_facts.h"
+#include "domain/row_bounds.h"
 #include "ops/elementwise/binary_range.h"
 #include "ops/shared/range_rules.h"
+#include "ops/shared/relation_rules.h"
 #include "ops/shared/relations.h"
 
 namespace finity {
@@ -29,22 +30,14 @@ void carry_mask(const AbsTensor& mask, bool truth, const AbsTensor& taken, AbsTe
 
 // Where the condition takes operand `i` away, which was -Inf there, the result is nowhere below the operand, nor below
 // what that is at least: Where(IsInf(max), 0, max).
-Facts raised_facts(const RangeCall& call, std::size_t i) {
+Relations raised_relations(const RangeCall& call, std::size_t i) {
   const AbsTensor& x = call.in(i);
-  const auto orders = [](const Fact& fact) {
-    return fact.kind == Fact::Kind::max_of || fact.kind == Fact::Kind::at_least;
-  };
   if (!x.hull().ninf || call.hull(3 - i).nan || !keeps_shape_of(call, i)) return {};
-  if (std::ranges::none_of(x.facts, orders)) return {};
+  Relations orders = lower_bounds(x);
+  std::erase_if(orders, [](const Relation& bound) { return std::get<AggregateBound>(bound).of != Of::largest; });
+  if (orders.empty()) return {};
   const Range away = call.assuming(i, 0, i == 2).hull();
-  if (away.has_finite() || away.pinf || away.nan) return {};
-  Facts result;
-  for (Fact fact : x.facts) {
-    if (!orders(fact)) continue;
-    fact.kind = Fact::Kind::at_least;
-    result.push_back(fact);
-  }
-  return result;
+  return away.has_finite() || away.pinf || away.nan ? Relations{} : orders;
 }
 
 }  // namespace
@@ -58,8 +51,8 @@ void range_where(RangeCall& call) {
     const std::size_t taken = decided.lo != 0 ? 1 : 2;
     if (keeps_shape_of(call, taken)) return call.same(0, taken);
   }
-  Facts raised = raised_facts(call, 1);
-  std::ranges::copy(raised_facts(call, 2), std::back_inserter(raised));
+  Relations raised = raised_relations(call, 1);
+  std::ranges::copy(raised_relations(call, 2), std::back_inserter(raised));
   // What is decided last stays decided.
   const AbsTensor yes = call.assuming(1, 0, true);
   const AbsTensor no = call.assuming(2, 0, false);
@@ -73,7 +66,7 @@ void range_where(RangeCall& call) {
   };
   AbsTensor result = zip_cells(pick(yes, true), pick(no, false), dtype, sizes, call.max_cells(),
                                [](const Range& a, const Range& b) { return join(a, b); });
-  result.facts = std::move(raised);
+  result.relations = std::move(raised);
   carry_mask(condition, true, yes, result);
   carry_mask(condition, false, no, result);
   call.out(0, std::move(result));
@@ -86,7 +79,7 @@ AbsTensor folded(RangeCall& call, F f) {
   const Type& type = call.out_type(0);
   const DType dtype = call.out_dtype(0);
   AbsTensor result = call.in(0);
-  result.facts.clear();
+  result.relations.clear();
   result.forms.clear();
   result.first_symbol = -1;
   for (std::size_t i = 1; i < call.input_count(); ++i) {
@@ -96,27 +89,36 @@ AbsTensor folded(RangeCall& call, F f) {
   return result;
 }
 
-void order_facts(const RangeCall& call, Fact::Kind kind, AbsTensor& result) {
+bool is_zero(const AbsTensor& x) {
+  const Range hull = x.hull();
+  return hull.is_point() && hull.lo == 0;
+}
+
+// The largest of some values is at least each, and at least what each is at least; the smallest likewise.
+void add_order(const RangeCall& call, bool largest, AbsTensor& result) {
   if (!result.ranked) return;
   for (std::size_t i = 0; i < call.input_count(); ++i) {
     const AbsTensor& operand = call.in(i);
     if (!operand.ranked) continue;
-    result.facts.push_back({.kind = kind, .source = operand.identity});
-    // A bound that the operand respects holds for the largest of them too.
+    const Relations bounds = largest ? relations_not_below(operand) : relations_not_above(operand);
     const bool same_shape = keeps_shape_of(call, i);
-    for (const Fact& fact : operand.facts) {
-      if (!fact.aligned && !same_shape) continue;
-      using Kind = Fact::Kind;
-      const bool norm =
-          fact.kind == Kind::at_least_abs || fact.kind == Kind::norm_at_least || fact.kind == Kind::square_sum_of;
-      if (fact.kind == kind || (norm && kind == Kind::at_least)) result.facts.push_back(fact);
+    for (const AggregateBound& bound : each<AggregateBound>(bounds)) {
+      if (bound.source.aligned || same_shape) result.relations.push_back(bound);
     }
   }
 }
 
-bool is_zero(const AbsTensor& x) {
-  const Range hull = x.hull();
-  return hull.is_point() && hull.lo == 0;
+// Zero is known by its value, others by their identity.
+void add_maximum(const RangeCall& call, AbsTensor& result) {
+  constexpr std::size_t kMostOperands = 16;
+  if (!result.ranked || call.input_count() > kMostOperands) return;
+  MaximumOf maximum;
+  for (std::size_t i = 0; i < call.input_count(); ++i) {
+    const bool zero = is_zero(call.in(i));
+    if (!zero && !call.in(i).identity.valid()) return;
+    maximum.operands.push_back(zero ? ValueId{} : call.in(i).identity);
+  }
+  result.relations.push_back(std::move(maximum));
 }
 
 // max(x, 0) is the positive part of x.
@@ -141,15 +143,8 @@ void positive_form(RangeCall& call, AbsTensor& result) {
 void range_max(RangeCall& call) {
   if (call.input_count() == 1) return call.same(0, 0);
   AbsTensor result = folded(call, [](const Range& a, const Range& b) { return maximum(a, b); });
-  order_facts(call, Fact::Kind::at_least, result);
-  constexpr std::size_t kMaxOperands = 16;
-  const auto total = call.input_count();
-  for (std::size_t i = 0; total <= kMaxOperands && result.ranked && i < total; ++i) {
-    Fact fact{.kind = Fact::Kind::max_operand, .source = call.in(i).identity, .axes = static_cast<std::uint32_t>(i)};
-    if (is_zero(call.in(i))) fact.source = {};
-    fact.total = static_cast<int>(total);
-    result.facts.push_back(fact);
-  }
+  add_order(call, true, result);
+  add_maximum(call, result);
   positive_form(call, result);
   call.out(0, std::move(result));
 }
@@ -157,7 +152,7 @@ void range_max(RangeCall& call) {
 void range_min(RangeCall& call) {
   if (call.input_count() == 1) return call.same(0, 0);
   AbsTensor result = folded(call, [](const Range& a, const Range& b) { return minimum(a, b); });
-  order_facts(call, Fact::Kind::at_most, result);
+  add_order(call, false, result);
   call.out(0, std::move(result));
 }
 
@@ -166,21 +161,21 @@ namespace {
 // Nonnegative terms that include the one attained by their common maximum: the sum is at least that one.
 void use_attained_terms(const RangeCall& call, AbsTensor& result) {
   double least = kInf;
-  std::uint32_t attained = 0;
-  const Fact* common = nullptr;
+  std::optional<CaseSplit> all;
   for (std::size_t i = 0; i < call.input_count(); ++i) {
     if (!call.hull(i).nonnegative()) return;
-    const Fact* fact = common == nullptr ? find_fact(call.in(i).facts, Fact::Kind::one_of_max)
-                                         : find_fact(call.in(i).facts, Fact::Kind::one_of_max, common->source);
-    if (fact == nullptr) continue;
-    common = fact;
-    attained |= fact->axes;
-    least = std::min(least, fact->range.has_finite() ? fact->range.lo : 0);
+    for (const CaseSplit& split : each<CaseSplit>(call.in(i).relations)) {
+      if (all && all->operands != split.operands) continue;
+      if (!all) all = split;
+      all->when |= split.when;
+      least = std::min(least, split.in.has_finite() ? split.in.lo : 0);
+      break;
+    }
   }
   for (Range& cell : result.cells) {
     if (cell.has_finite()) cell.lo = std::max(cell.lo, 0.0);
   }
-  if (common != nullptr && attained == (1U << common->total) - 1) cap_below(result, least);
+  if (all && all->covers_all()) cap_below(result, least);
 }
 
 }  // namespace

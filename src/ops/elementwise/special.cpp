@@ -6,9 +6,9 @@
 #include <numbers>
 
 #include "ops/elementwise/elementwise.h"
-#include "ops/shared/fact_rules.h"
 #include "ops/shared/function_range.h"
 #include "ops/shared/range_rules.h"
+#include "ops/shared/relation_rules.h"
 #include "ops/table/build_call.h"
 #include "ops/table/families.h"
 #include "ops/table/quantities.h"

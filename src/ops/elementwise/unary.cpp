@@ -5,10 +5,10 @@
 #include "ops/elementwise/compare_range.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/elementwise/unary_functions.h"
-#include "ops/shared/fact_rules.h"
 #include "ops/shared/function_range.h"
 #include "ops/shared/lengths.h"
 #include "ops/shared/range_rules.h"
+#include "ops/shared/relation_rules.h"
 #include "ops/shared/relations.h"
 #include "ops/table/build_call.h"
 #include "ops/table/families.h"
@@ -55,11 +55,8 @@ void range_abs(RangeCall& call) {
   AbsTensor result = map_cells(x, dtype, [&](const Range& r) { return absolute(dtype, r); });
   // The most negative integer is not below zero in absolute value only.
   if (is_float(dtype)) {
-    result.facts = facts_not_below(x);
-    if (x.identity.valid()) {
-      result.facts.push_back({.kind = Fact::Kind::at_least_abs, .source = x.identity});
-      result.facts.push_back({.kind = Fact::Kind::abs_of, .source = x.identity});
-    }
+    result.relations = relations_not_below(x);
+    if (x.identity.valid()) result.relations.push_back(AggregateBound{.source = {x.identity}, .of = Of::magnitude});
   }
   call.out(0, std::move(result));
 }
@@ -71,21 +68,21 @@ void range_neg(RangeCall& call) {
   if (is_float(dtype) && call.settings().affine) {
     result.forms = mapped_forms(x, [](const Form& form, std::size_t) { return scale(form, -1); });
   }
-  if (is_float(dtype)) set_negated_max_facts(x, result);
+  if (is_float(dtype)) add_negated_maximum(x, result);
   call.out(0, std::move(result));
 }
 
-Facts unordered(const AbsTensor&) { return {}; }
+Relations unordered(const AbsTensor&) { return {}; }
 
 // Floor, Ceil, Round: nothing happens to integers.
-template <Range (*F)(DType, const Range&, int), Facts (*Order)(const AbsTensor&)>
+template <Range (*F)(DType, const Range&, int), Relations (*Ordered)(const AbsTensor&)>
 void range_to_integers(RangeCall& call) {
   const AbsTensor& x = call.in(0);
   if (all_cells(x, [](const Range& r) { return r.integer || !r.has_finite(); })) return call.same(0, 0);
   const auto of_range = [&](const Range& r) { return F(x.dtype, r, 0); };
   AbsTensor result = map_cells(x, x.dtype, of_range);
-  result.facts = mapped_facts(x.facts, Monotone::increasing, of_range);
-  std::ranges::copy(Order(x), std::back_inserter(result.facts));
+  result.relations = mapped(x.relations, Monotone::increasing, of_range);
+  std::ranges::copy(Ordered(x), std::back_inserter(result.relations));
   call.out(0, std::move(result));
 }
 
@@ -120,7 +117,7 @@ Range negation(const Range& x) { return truth(x.may_be_zero(), x.may_be_positive
 
 void range_not(RangeCall& call) {
   range_unary(call, [](const Range& x, DType) { return negation(x); });
-  if (call.has_output(0)) call.outs()[0].facts = falling_rows(call.in(0).facts, negation);
+  if (call.has_output(0)) call.outs()[0].relations = mapped(call.in(0).relations, Monotone::decreasing, negation);
 }
 
 // ~x is -x - 1, and for unsigned numbers the distance from the largest.
@@ -154,12 +151,12 @@ constexpr Hazard kAtanh[] = {{.rule = "FN109", .operand = 0, .unsafe = one_and_b
 // The root of a sum of squares is at least each element, once something was added for squares that vanish.
 void range_sqrt(RangeCall& call) {
   range_rising<sqrt_of>(call);
-  if (call.has_output(0)) root_facts(call.in(0), call.outs()[0]);
+  if (call.has_output(0)) add_roots(call.in(0), call.outs()[0]);
 }
 
 void range_reciprocal(RangeCall& call) {
   range_elementwise<reciprocal_of>(call);
-  if (call.has_output(0)) inverse_facts(call.in(0), 1, true, call.outs()[0]);
+  if (call.has_output(0)) add_inverses(call.in(0), 1, true, call.outs()[0]);
 }
 
 const OpDef kOps[] = {
@@ -219,7 +216,7 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_same_shape,
      .eval = eval_float_unary<std::ceil>,
-     .range = range_to_integers<ceil_of, facts_not_below>,
+     .range = range_to_integers<ceil_of, relations_not_below>,
      .vjp = zero_slope,
      .elementwise = true},
     {.name = "Floor",
@@ -230,7 +227,7 @@ const OpDef kOps[] = {
      .exact = true,
      .infer = infer_same_shape,
      .eval = eval_float_unary<std::floor>,
-     .range = range_to_integers<floor_of, facts_not_above>,
+     .range = range_to_integers<floor_of, relations_not_above>,
      .vjp = zero_slope,
      .elementwise = true},
     {.name = "Round",
@@ -434,7 +431,7 @@ const OpDef kOps[] = {
      .range = range_is_nan,
      .vjp = flat,
      .elementwise = true,
-     .relation = Relation::is_nan},
+     .comparison = Comparison::is_nan},
     {.name = "IsInf",
      .since = 10,
      .summary = "whether x is infinite, of the signs asked for",
@@ -447,7 +444,7 @@ const OpDef kOps[] = {
      .range = range_is_inf,
      .vjp = flat,
      .elementwise = true,
-     .relation = Relation::is_inf},
+     .comparison = Comparison::is_inf},
     {.name = "Not",
      .summary = "logical negation",
      .signature = "(X: bool) -> (Y: bool)",
@@ -458,7 +455,7 @@ const OpDef kOps[] = {
      .range = range_not,
      .vjp = flat,
      .elementwise = true,
-     .relation = Relation::logical_not},
+     .comparison = Comparison::logical_not},
     {.name = "BitwiseNot",
      .since = 18,
      .summary = "every bit flipped",

@@ -388,11 +388,11 @@ class KnownContraction {
 
 // ---- rows that sum to a known value ------------------------------------------------
 
-// Softmax's rows: every sum over the axis is within the fact's range.
-const Fact* row_sum_over(const AbsTensor& x, int axis) {
-  const Fact* fact = axis >= 0 ? find_fact(x.facts, Fact::Kind::row_sum) : nullptr;
-  if (fact == nullptr || fact->axes != 1U << axis || !fact->range.is_finite() || !(fact->range.lo >= 0)) return nullptr;
-  return fact;
+// Softmax's rows: every sum over the axis lies in a range.
+const RowBound* row_sum_over(const AbsTensor& x, int axis) {
+  const RowBound* rows = axis >= 0 ? find_rows(x.relations, Of::sum) : nullptr;
+  if (rows == nullptr || rows->axes != 1U << axis || !rows->in.is_finite() || !(rows->in.lo >= 0)) return nullptr;
+  return rows;
 }
 
 // What the other operand holds in the part of the result that a cell stands for.
@@ -407,19 +407,19 @@ Range values_behind(const AbsTensor& values, const Contraction& axes, bool is_le
   return hull_within(values, extents);
 }
 
-const Fact* summed_rows(const AbsTensor& x, const Contraction& axes, bool is_left) {
+const RowBound* summed_rows(const AbsTensor& x, const Contraction& axes, bool is_left) {
   if (axes.summed.size() != 1) return nullptr;
   return row_sum_over(x, is_left ? axes.summed[0].left : axes.summed[0].right);
 }
 
 void use_row_sums(const AbsTensor& rows, const AbsTensor& values, const Contraction& axes, bool rows_left,
                   SumGrid& grid) {
-  const Fact* fact = summed_rows(rows, axes, rows_left);
-  if (fact == nullptr) return;
+  const RowBound* sums = summed_rows(rows, axes, rows_left);
+  if (sums == nullptr) return;
   for (std::size_t cell = 0; cell < grid.cells.size(); ++cell) {
     const Range range = values_behind(values, axes, !rows_left, grid, place_of(grid, cell));
     if (range.has_finite() && !grid.cells[cell].empty) {
-      grid.cells[cell] = meet(grid.cells[cell], weighted_mean(fact->range, range));
+      grid.cells[cell] = meet(grid.cells[cell], weighted_mean(sums->in, range));
     }
   }
 }

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "ops/norm/norm_facts.h"
+#include "ops/norm/norm_relations.h"
 #include "ops/shared/merged.h"
 #include "ops/shared/range_rules.h"
 #include "tensor/convert.h"

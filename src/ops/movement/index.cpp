@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "domain/row_facts.h"
+#include "domain/row_bounds.h"
 #include "domain/symbol_moves.h"
 #include "ops/movement/move_gradient.h"
 #include "ops/movement/movement_rules.h"
@@ -81,7 +81,7 @@ AbsTensor gathered_at(RangeCall& call, const AbsTensor& x, std::size_t axis, std
   const AbsTensor rows = gathered(x, axis, indices, elements_text(call, 1), call.max_cells(), call.symbols());
   const Dims sizes = call.value(1)->dims();
   AbsTensor result = sizes.size() == 1 ? rows : split_axis(rows, axis, sizes, call.symbols());
-  if (!indices.empty()) result.facts = rows_of_slices(x, axis, sizes.size());
+  if (!indices.empty()) result.relations = relations_of_slices(x, axis, sizes.size());
   return result;
 }
 
@@ -94,7 +94,7 @@ AbsTensor gathered_somewhere(RangeCall& call, const AbsTensor& x, std::size_t ax
   const bool cut = x.blocks(axis) > 1;
   AbsTensor result = looked_up(cut ? reachable(call, x, axis, indices.hull()) : x, axis, indices.sizes, cut ? "" : step,
                                call.symbols());
-  result.facts = rows_of_slices(x, axis, indices.rank());
+  result.relations = relations_of_slices(x, axis, indices.rank());
   return result;
 }
 
@@ -280,8 +280,8 @@ void one_hot_rows(RangeCall& call, AbsTensor& result) {
   const std::size_t axis = normalize_axis(call.integer("axis"), result.rank());
   if (axis >= 32) return;
   const Range sums = whole_numbers(inside ? 1 : 0, 1);
-  result.facts.push_back({.kind = Fact::Kind::row_sum, .axes = std::uint32_t{1} << axis, .range = sums});
-  result.facts.push_back({.kind = Fact::Kind::row_max, .axes = std::uint32_t{1} << axis, .range = sums});
+  result.relations.push_back(RowBound{.axes = AxisBits{1} << axis, .of = Of::sum, .in = sums});
+  result.relations.push_back(RowBound{.axes = AxisBits{1} << axis, .of = Of::largest, .in = sums});
 }
 
 void range_one_hot(RangeCall& call) {

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "domain/row_facts.h"
+#include "domain/row_bounds.h"
 #include "ops/movement/move_gradient.h"
 #include "ops/movement/movement_rules.h"
 #include "ops/shared/move_elements.h"

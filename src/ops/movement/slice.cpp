@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "domain/row_facts.h"
+#include "domain/row_bounds.h"
 #include "domain/symbol_moves.h"
 #include "ops/movement/move_gradient.h"
 #include "ops/movement/movement_rules.h"
@@ -180,7 +180,7 @@ AbsTensor strided(RangeCall& call, const AbsTensor& x, std::size_t axis, const s
     const bool all = takes_all({}, Entry::of(start), Entry::of(end), step) && step == 1;
     if (all) return x;
     AbsTensor result = selected(x, axis, -1, select_step(x.rank() - axis, text), call.symbols());
-    result.facts = rows_of_part(x, axis);
+    result.relations = relations_of_part(x, axis);
     return result;
   }
   const Picked range = slice_range(x.sizes[axis], start, end, step);
@@ -200,9 +200,9 @@ void range_slice_somewhere(RangeCall& call) {
   const auto count = starts ? std::optional(starts->size()) : std::nullopt;
   AbsTensor result = x;
   const auto cut_somewhere = [&](std::size_t axis) {
-    Facts rows = rows_of_part(result, axis);
+    Relations rows = relations_of_part(result, axis);
     result = selected(result, axis, -1, "", call.symbols());
-    result.facts = std::move(rows);
+    result.relations = std::move(rows);
   };
   if (axes && given(call, "axes", 3)) {
     for (const std::size_t axis : normalize_axes(*axes, x.rank())) cut_somewhere(axis);

@@ -183,8 +183,8 @@ void infer_top_k(InferCall& call) {
 // The largest element of a row is among its k largest.
 void keep_row_max(RangeCall& call, std::size_t axis) {
   if (!call.has_output(0)) return;
-  for (const Fact& fact : call.in(0).facts) {
-    if (fact.kind == Fact::Kind::row_max && fact.axes == std::uint32_t{1} << axis) call.outs()[0].facts.push_back(fact);
+  for (const RowBound& rows : each<RowBound>(call.in(0).relations)) {
+    if (rows.of == Of::largest && rows.axes == AxisBits{1} << axis) call.outs()[0].relations.push_back(rows);
   }
 }
 
@@ -202,8 +202,7 @@ void range_top_k(RangeCall& call) {
   AbsTensor values = selected(x, axis, k, "", call.symbols());
   const bool finite = !x.hull().nan && is_float(x.dtype);
   if (k == 1 && call.integer("largest") != 0 && finite && axis < 32) {
-    values.facts.push_back(
-        {.kind = Fact::Kind::max_of, .source = x.identity, .axes = std::uint32_t{1} << axis, .aligned = true});
+    values.relations.push_back(AggregateBound{.source = {x.identity, AxisBits{1} << axis}, .of = Of::largest});
   }
   settle(call, 0, std::move(values));
   if (k >= 1 && call.integer("largest") != 0 && finite && axis < 32) keep_row_max(call, axis);

@@ -147,7 +147,7 @@ void range_reduce_log_sum_exp(RangeCall& call) {
     });
   });
   if (call.may(Way::starts_from_zero) && is_float(dtype)) call.site("FN102", 0, lost.seen, lost.possible);
-  if (is_float(dtype) && !lost.possible) add_reduction_fact(call, result, Fact::Kind::at_least);
+  if (is_float(dtype) && !lost.possible) add_reduction(call, result, Of::largest, Order::at_least);
   call.out(0, std::move(result));
 }
 

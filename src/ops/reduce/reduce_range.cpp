@@ -1,19 +1,21 @@
 // Sums are bounded for every order of additions and every format that partial sums
-// may be carried in; see range_groups.h. Facts that a result carries:
+// may be carried in; see range_groups.h. Relations that a result has:
 //
-//   ReduceMax        is the maximum of its operand, at least each element
-//   ReduceMin        at most each element
+//   ReduceMax        the largest element
+//   ReduceMin        the smallest element
 //   ReduceSum        of what is never negative: its sum, and at least each element
 //   ReduceL1, L2     at least the size of each element
-//   ReduceSumSquare  square_sum_of; also ReduceSum of squares
-//   ReduceMean       mean_of; of squares: mean_square_of
+//   ReduceSumSquare  at least each square, and at least the sum of squares; also ReduceSum of squares
+//   ReduceMean       the mean; of squares: the mean of squares, and at least their share of the sum
 //   ReduceLogSumExp  at least each element: the largest is shifted to 0, and log(s) >= 0 for s >= 1
 #include "ops/reduce/reduce_range.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "ops/norm/norm_facts.h"
+#include "ops/norm/norm_relations.h"
+#include "ops/reduce/reduced_relations.h"
+#include "ops/shared/lengths.h"
 #include "ops/shared/range_rules.h"
 #include "ops/shared/relations.h"
 #include "ops/shared/shapes.h"
@@ -84,77 +86,23 @@ Range root_of_squares(DType dtype, DType carrier, const Group& group) {
   return result;
 }
 
-// ---- facts -----------------------------------------------------------------
-
-// Relative error of a sum of squares, in the coarsest format it may be carried in.
-double square_sum_slack(const RangeCall& call, const AbsTensor& x, std::uint32_t axes) {
-  const double carried = (x.most_count(axes) + 2) * unit_roundoff(call.accumulators(x.dtype).front());
-  return 2 * carried + square_error(call, x.dtype);  // the result is rounded too
-}
-
-class FactWriter {
- public:
-  FactWriter(const AbsTensor& x, const std::optional<Reduced>& reduced, AbsTensor& result) : x_(x), result_(result) {
-    if (!reduced || reduced->axes.size() > 32) return;
-    known_ = true;
-    axes_ = axis_bits(reduced->axes).value_or(0);
-    aligned_ = reduced->aligned();
-  }
-  void add(Fact::Kind kind, ValueId source, double slack = 0) {
-    const bool counts = kind == Fact::Kind::mean_of || kind == Fact::Kind::mean_square_of;  // slack: how many
-    if (!known_ || !source.valid() || !(counts || slack < 1)) return;
-    result_.facts.push_back({.kind = kind, .source = source, .axes = axes_, .aligned = aligned_, .slack = slack});
-  }
-  void add(Fact::Kind kind) { add(kind, x_.identity); }
-  // x is the square of these.
-  std::vector<ValueId> square_roots() const {
-    std::vector<ValueId> result;
-    for (const Fact& fact : x_.facts) {
-      // With `total` set it is the square of a mean of the source.
-      if (fact.kind == Fact::Kind::square_of && fact.total == 0) result.push_back(fact.source);
-    }
-    return result;
-  }
-  // This is a sum of the squares of root.
-  void add_squares(const RangeCall& call, ValueId root) {
-    const std::size_t before = result_.facts.size();
-    add(Fact::Kind::square_sum_of, root, square_sum_slack(call, x_, axes_));
-    if (result_.facts.size() > before) result_.facts.back().lost = square_error(call, x_.dtype);
-  }
-  // x is the size of another value: so is at least what is at least x.
-  void add_sizes() {
-    for (const Fact& fact : x_.facts) {
-      if (fact.kind == Fact::Kind::abs_of) add(Fact::Kind::at_least_abs, fact.source);
-    }
-  }
-  std::uint32_t axes() const { return axes_; }
-  bool known() const { return known_; }
-
- private:
-  const AbsTensor& x_;
-  AbsTensor& result_;
-  std::uint32_t axes_ = 0;
-  bool known_ = false;
-  bool aligned_ = false;
-};
+// ---- relations -------------------------------------------------------------
 
 // Squares of small numbers are off by a small one at most. Where these are flushed nothing is said of them.
 bool keeps_squares(const RangeCall& call, const AbsTensor& x) {
   return is_float(x.dtype) && !call.settings().flush_subnormals;
 }
 
-// Facts about rows inside the reduced axes: how many rows there are in each group.
-double rows_least(const AbsTensor& x, std::uint32_t axes, std::uint32_t row) {
-  return std::max(1.0, x.least_count(axes & ~row));
-}
+// Rows inside the reduced axes: how many there are in each group.
+double rows_least(const AbsTensor& x, AxisBits axes, AxisBits row) { return std::max(1.0, x.least_count(axes & ~row)); }
 
 // The elements are not negative and each row's sum is known: so is the sum of some rows.
-void refine_by_row_sum(const RangeCall& call, const AbsTensor& x, const Fact& fact, std::uint32_t axes, Range& sum) {
-  if (!fact.range.is_finite() || (fact.axes & ~axes) != 0 || !sum.has_finite()) return;
+void refine_by_row_sum(const RangeCall& call, const AbsTensor& x, const RowBound& rows, AxisBits axes, Range& sum) {
+  if (!rows.in.is_finite() || (rows.axes & ~axes) != 0 || !sum.has_finite()) return;
   const DType carrier = call.accumulators(x.dtype).front();
   const double terms = x.most_count(axes);
-  const double least = fact.range.lo * rows_least(x, axes, fact.axes) * (1 - terms * unit_roundoff(carrier));
-  const double most = fact.range.hi * x.most_count(axes & ~fact.axes) * sum_growth(carrier, terms);
+  const double least = rows.in.lo * rows_least(x, axes, rows.axes) * (1 - terms * unit_roundoff(carrier));
+  const double most = rows.in.hi * x.most_count(axes & ~rows.axes) * sum_growth(carrier, terms);
   const Range bounds = from_bounds(x.dtype, least, most, 1);
   if (!bounds.is_finite()) return;
   sum.lo = std::max(sum.lo, bounds.lo);
@@ -168,11 +116,11 @@ bool never_negative(const AbsTensor& x) {
 }
 
 void refine_sum(const RangeCall& call, const AbsTensor& x, std::uint32_t axes, Range& sum) {
-  for (const Fact& fact : x.facts) {
-    if (fact.kind == Fact::Kind::row_sum) refine_by_row_sum(call, x, fact, axes, sum);
-    const bool maximum = fact.kind == Fact::Kind::row_max && (fact.axes & ~axes) == 0;
-    if (maximum && fact.range.has_finite() && !fact.range.ninf && sum.has_finite()) {
-      sum.lo = std::max(sum.lo, std::min(fact.range.lo, sum.hi));
+  for (const RowBound& rows : each<RowBound>(x.relations)) {
+    if (rows.of == Of::sum) refine_by_row_sum(call, x, rows, axes, sum);
+    const bool maximum = rows.of == Of::largest && (rows.axes & ~axes) == 0;
+    if (maximum && rows.in.has_finite() && !rows.in.ninf && sum.has_finite()) {
+      sum.lo = std::max(sum.lo, std::min(rows.in.lo, sum.hi));
     }
   }
 }
@@ -183,10 +131,10 @@ void raise_mean(const RangeCall& call, const AbsTensor& x, std::uint32_t axes, A
   double error = 0;
   for (const DType carrier : call.accumulators(x.dtype)) error = std::max(error, summation_error(carrier, count + 4));
   if (!(error < 0.5) || call.settings().flush_subnormals) return;
-  for (const Fact& fact : x.facts) {
-    const bool known = fact.kind == Fact::Kind::row_max && (fact.axes & ~axes) == 0 && !fact.range.ninf;
-    if (!known || !fact.range.has_finite()) continue;
-    const double share = fact.range.lo / count * (1 - 2 * error);
+  for (const RowBound& rows : each<RowBound>(x.relations)) {
+    const bool known = rows.of == Of::largest && (rows.axes & ~axes) == 0 && !rows.in.ninf;
+    if (!known || !rows.in.has_finite()) continue;
+    const double share = rows.in.lo / count * (1 - 2 * error);
     const Range least = from_bounds(result.dtype, share, share, 1);
     if (least.is_finite() && least.lo > 0) cap_below(result, least.lo);
   }
@@ -230,8 +178,8 @@ AbsTensor reduced_by_op(RangeCall& call, const GroupRange& f) {
   return reduce(call, reduced, f);
 }
 
-void add_reduction_fact(RangeCall& call, AbsTensor& result, Fact::Kind kind) {
-  FactWriter(call.in(0), reduced_of(call), result).add(kind);
+void add_reduction(RangeCall& call, AbsTensor& result, Of of, Order order) {
+  RelationWriter(call.in(0), reduced_of(call), result).add(of, order);
 }
 
 // ---- rules -----------------------------------------------------------------
@@ -240,15 +188,16 @@ void range_reduce_sum(RangeCall& call) {
   const AbsTensor& x = call.in(0);
   const std::optional<Reduced> reduced = reduced_of(call);
   AbsTensor result = reduce_carried(call, reduced, group_sum);
-  FactWriter facts(x, reduced, result);
-  if (is_float(x.dtype) && facts.known()) cap_row_sums(call, x, facts.axes(), result);
-  if (is_float(x.dtype) && facts.known() && never_negative(x)) {
-    for (Range& cell : result.cells) refine_sum(call, x, facts.axes(), cell);
-    facts.add(Fact::Kind::at_least);
-    facts.add_sizes();
-    facts.add(Fact::Kind::sum_of);
-    for (const ValueId root : keeps_squares(call, x) ? facts.square_roots() : std::vector<ValueId>{}) {
-      facts.add_squares(call, root);
+  RelationWriter relations(x, reduced, result);
+  if (is_float(x.dtype) && relations.known()) cap_row_sums(call, x, relations.axes(), result);
+  if (is_float(x.dtype) && relations.known() && never_negative(x)) {
+    for (Range& cell : result.cells) refine_sum(call, x, relations.axes(), cell);
+    relations.add(Of::largest, Order::at_least);
+    relations.add_sizes();
+    const double error = sum_error(call, x.dtype, x.most_count(relations.axes()));
+    relations.add({.of = Of::sum, .relative = error}, x.identity);
+    for (const AggregateBound& square : keeps_squares(call, x) ? relations.squares() : std::vector<AggregateBound>{}) {
+      relations.add_square_sum(call, square);
     }
   }
   join_with_nothing(x, reduced, 0, result);
@@ -263,12 +212,14 @@ AbsTensor reduced_mean(RangeCall& call, const AbsTensor& x, const Reduced& reduc
     if (nothing) return Range{};
     return in_all_carriers(call, dtype, [&](DType carrier) { return group_mean(dtype, carrier, group); });
   });
-  FactWriter facts(x, reduced, result);
-  if (facts.known() && is_float(dtype) && never_negative(x)) raise_mean(call, x, facts.axes(), result);
-  // `slack` holds the number of elements: how far rounding can take the mean.
-  const double count = x.most_count(facts.axes());
-  if (is_float(x.dtype)) facts.add(Fact::Kind::mean_of, x.identity, count);  // sums of integers wrap
-  for (const ValueId root : facts.square_roots()) facts.add(Fact::Kind::mean_square_of, root, count);
+  RelationWriter relations(x, reduced, result);
+  if (relations.known() && is_float(dtype) && never_negative(x)) raise_mean(call, x, relations.axes(), result);
+  if (!is_float(x.dtype)) return result;  // sums of integers wrap
+  const double error = sum_error(call, x.dtype, x.most_count(relations.axes()) + 4);
+  relations.add({.of = Of::mean, .relative = error, .absolute = min_subnormal(x.dtype)}, x.identity);
+  for (const AggregateBound& square : relations.squares()) {
+    relations.add_mean_square(call, square);
+  }
   return result;
 }
 
@@ -282,10 +233,8 @@ void range_reduce_sum_square(RangeCall& call) {
   const AbsTensor& x = call.in(0);
   const std::optional<Reduced> reduced = reduced_of(call);
   AbsTensor result = reduce_carried(call, reduced, sum_of_squares);
-  FactWriter facts(x, reduced, result);
-  if (keeps_squares(call, x) && facts.known()) {
-    facts.add_squares(call, x.identity);
-  }
+  RelationWriter relations(x, reduced, result);
+  if (keeps_squares(call, x) && relations.known()) relations.add_square_sum(call, own_square(call, x));
   join_with_nothing(x, reduced, 0, result);
   call.out(0, std::move(result));
 }
@@ -294,7 +243,7 @@ void range_reduce_l1(RangeCall& call) {
   const std::optional<Reduced> reduced = reduced_of(call);
   AbsTensor result = reduce_carried(call, reduced, sum_of_magnitudes);
   // The sum of magnitudes is at least each of them, whatever is rounded.
-  if (is_float(call.in(0).dtype)) FactWriter(call.in(0), reduced, result).add(Fact::Kind::at_least_abs);
+  if (is_float(call.in(0).dtype)) RelationWriter(call.in(0), reduced, result).add(Of::magnitude, Order::at_least);
   join_with_nothing(call.in(0), reduced, 0, result);
   call.out(0, std::move(result));
 }
@@ -303,12 +252,16 @@ void range_reduce_l2(RangeCall& call) {
   const AbsTensor& x = call.in(0);
   const std::optional<Reduced> reduced = reduced_of(call);
   AbsTensor result = reduce_carried(call, reduced, root_of_squares);
-  FactWriter facts(x, reduced, result);
-  if (keeps_squares(call, x) && facts.known()) {
+  RelationWriter relations(x, reduced, result);
+  if (keeps_squares(call, x) && relations.known()) {
     // The sum is at least each square, and that at least x^2 (1 - u) less half the smallest number.
-    facts.add(Fact::Kind::at_least_abs, x.identity, 8 * unit_roundoff(x.dtype));
-    if (!result.facts.empty()) result.facts.back().lost = std::sqrt(min_subnormal(x.dtype));
-    add_computed_norm(x, facts.axes(), reduced->aligned(), square_sum_slack(call, x, facts.axes()), result);
+    relations.add({.of = Of::magnitude,
+                   .order = Order::at_least,
+                   .relative = 8 * unit_roundoff(x.dtype),
+                   .absolute = std::sqrt(min_subnormal(x.dtype))},
+                  x.identity);
+    const double error = square_sum_error(call, x, relations.axes(), own_square(call, x));
+    add_computed_norm(x, relations.axes(), reduced->aligned(), error, result);
   }
   join_with_nothing(x, reduced, 0, result);
   call.out(0, std::move(result));
@@ -354,14 +307,14 @@ AbsTensor reduced_max(RangeCall& call, const AbsTensor& x, const Reduced& reduce
       reduced_cells(x, reduced.axes, reduced.keep, dtype, [&](const Group& group) { return largest_of(call, group); });
   add_lowest(call, x, result);
   if (may_pass_over_nan(call, x)) return result;
-  FactWriter facts(x, reduced, result);
-  facts.add(Fact::Kind::max_of);
-  facts.add(Fact::Kind::at_least);
-  facts.add_sizes();
-  for (const Fact& fact : x.facts) {
-    if (fact.kind != Fact::Kind::row_max || !facts.known() || (fact.axes & ~facts.axes()) != 0) continue;
-    // The largest element is a number of the format: so are the ends of where it lies. NaN is no matter of the fact.
-    Range known = fact.range;
+  RelationWriter relations(x, reduced, result);
+  relations.add(Of::largest, Order::equal);
+  relations.add_sizes();
+  for (const RowBound& rows : each<RowBound>(x.relations)) {
+    if (rows.of != Of::largest || !relations.known() || (rows.axes & ~relations.axes()) != 0) continue;
+    // The largest element is a number of the format: so are the ends of where it lies. NaN is no matter of the
+    // relation.
+    Range known = rows.in;
     known.lo = is_float(dtype) ? round_to(dtype, known.lo) : known.lo;
     known.hi = is_float(dtype) ? round_to(dtype, known.hi) : known.hi;
     known.nan = true;
@@ -389,7 +342,7 @@ void range_reduce_min(RangeCall& call) {
     return nothing ? Range{} : flipped(largest_of(call, mapped_parts(group, flipped)));
   });
   result.dtype = dtype;
-  if (!nothing && !may_pass_over_nan(call, x)) FactWriter(x, reduced, result).add(Fact::Kind::at_most);
+  if (!nothing && !may_pass_over_nan(call, x)) RelationWriter(x, reduced, result).add(Of::smallest, Order::equal);
   call.out(0, std::move(result));
 }
 

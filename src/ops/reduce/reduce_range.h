@@ -25,9 +25,9 @@ struct Reduced {
   // The result broadcasts to the operand as it is.
   bool aligned() const;
 };
-// Operand 0 reduced as the node says, and a fact about operand 0 and that reduction.
+// Operand 0 reduced as the node says, and how the result compares with that reduction of operand 0.
 AbsTensor reduced_by_op(RangeCall& call, const GroupRange& f);
-void add_reduction_fact(RangeCall& call, AbsTensor& result, Fact::Kind kind);
+void add_reduction(RangeCall& call, AbsTensor& result, Of of, Order order);
 // Nothing may be left along the axes: a size that is not known to be at least 1.
 bool may_be_empty(const AbsTensor& x, const AxisSet& axes);
 // A mean or a largest of nothing is FN306. Without `reduced`, anything may be reduced.

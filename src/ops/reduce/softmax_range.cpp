@@ -146,8 +146,8 @@ AbsTensor map_rows(const RangeCall& call, const AbsTensor& x, const AxisSet& axe
 
 bool has_other_peak(const AbsTensor& x, const AxisSet& axes) {
   const auto bits = axis_bits(axes);
-  return std::ranges::any_of(x.facts, [&](const Fact& fact) {
-    return fact.kind == Fact::Kind::row_max && bits && (fact.axes & ~*bits) == 0 && !fact.range.ninf;
+  return std::ranges::any_of(each<RowBound>(x.relations), [&](const RowBound& rows) {
+    return rows.of == Of::largest && bits && (rows.axes & ~*bits) == 0 && !rows.in.ninf;
   });
 }
 
@@ -178,16 +178,16 @@ AxisSet row_axes(const Call& call, const AbsTensor& x) {
   return axes;
 }
 
-void add_row_fact(AbsTensor& result, const AxisSet& axes, Fact::Kind kind, double lo, double hi) {
+void add_rows(AbsTensor& result, const AxisSet& axes, Of of, double lo, double hi) {
   const auto bits = axis_bits(axes);
   if (!bits || !result.ranked || !(lo <= hi)) return;
-  result.facts.push_back({.kind = kind, .axes = *bits, .range = {.lo = lo, .hi = hi}});
+  result.relations.push_back(RowBound{.axes = *bits, .of = of, .in = {.lo = lo, .hi = hi}});
 }
 
 // The quotients of a row by its computed sum add up to 1 within the error of that sum; each is rounded once more. The
 // sum is inside one function: libraries carry it in float32 unless `--accumulate same` says otherwise. An addition of
 // numbers >= 0 loses at most u times the final sum, so n terms are at most 1 + n u times what was computed.
-void add_softmax_facts(const RangeCall& call, AbsTensor& result, const AxisSet& axes) {
+void add_softmax_rows(const RangeCall& call, AbsTensor& result, const AxisSet& axes) {
   const auto bits = axis_bits(axes);
   if (!bits || !result.ranked) return;
   const DType carrier = call.accumulators(result.dtype).back();
@@ -198,8 +198,8 @@ void add_softmax_facts(const RangeCall& call, AbsTensor& result, const AxisSet& 
   if (!(terms * growth < max_finite(carrier))) return;
   const double low = std::max(0.0, (1 - rounding) / growth - lost);
   const double high = (1 + 2 * terms * u) * (1 + rounding) + lost;
-  add_row_fact(result, axes, Fact::Kind::row_sum, low, high);
-  add_row_fact(result, axes, Fact::Kind::row_max, std::max(0.0, (1 - rounding) / (terms * growth) - lost), 1);
+  add_rows(result, axes, Of::sum, low, high);
+  add_rows(result, axes, Of::largest, std::max(0.0, (1 - rounding) / (terms * growth) - lost), 1);
 }
 
 }  // namespace
@@ -207,7 +207,7 @@ void add_softmax_facts(const RangeCall& call, AbsTensor& result, const AxisSet& 
 AbsTensor softmax_range(RangeCall& call, const AbsTensor& x, const AxisSet& axes, int operand) {
   report_masked_rows(call, x, axes, operand);
   AbsTensor result = map_rows(call, x, axes, {softmax_part, 1, 0});
-  add_softmax_facts(call, result, axes);
+  add_softmax_rows(call, result, axes);
   return result;
 }
 
@@ -234,8 +234,8 @@ void range_hardmax(RangeCall& call) {
     return result;
   });
   if (!skips) {
-    add_row_fact(result, axes, Fact::Kind::row_sum, 1, 1);
-    add_row_fact(result, axes, Fact::Kind::row_max, 1, 1);
+    add_rows(result, axes, Of::sum, 1, 1);
+    add_rows(result, axes, Of::largest, 1, 1);
   }
   call.out(0, std::move(result));
 }

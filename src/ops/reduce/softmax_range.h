@@ -10,8 +10,8 @@ void range_softmax(RangeCall& call);
 void range_log_softmax(RangeCall& call);
 void range_hardmax(RangeCall& call);
 
-// Rows along `axes` of x, with facts. Reports rows that may be entirely -Inf (FN301, operand `operand` of the node) and
-// then takes every row to have another element.
+// Rows along `axes` of x, with relations. Reports rows that may be entirely -Inf (FN301, operand `operand` of the node)
+// and then takes every row to have another element.
 AbsTensor softmax_range(RangeCall& call, const AbsTensor& x, const AxisSet& axes, int operand);
 AbsTensor log_softmax_range(RangeCall& call, const AbsTensor& x, const AxisSet& axes, int operand);
 

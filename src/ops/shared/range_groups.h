@@ -36,7 +36,7 @@ Group group_of(const Range& each, double least, double most);
 // One or more elements of a tensor: along axes that are not known.
 Group some_elements(const AbsTensor& x);
 
-// Sets of axes as facts have them; nullopt when the rank does not fit.
+// Sets of axes as relations have them; nullopt when the rank does not fit.
 std::optional<std::uint32_t> axis_bits(const AxisSet& axes);
 
 // One group per cell of the result: f gives its range. `keep` leaves the reduced axes with size 1.

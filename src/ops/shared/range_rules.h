@@ -11,7 +11,7 @@ namespace finity {
 void range_unary(RangeCall& call, const std::function<Range(const Range&, DType)>& f);
 // Elementwise with numpy broadcasting, output 0 from inputs 0 and 1: `f` on every pair of cells.
 void range_binary(RangeCall& call, const std::function<Range(const Range&, const Range&, DType)>& f);
-// The broadcast of two abstract tensors with `f` on cells; the result has out_dtype. No forms, no facts.
+// The broadcast of two abstract tensors with `f` on cells; the result has out_dtype. No forms, no relations.
 AbsTensor zip_cells(const AbsTensor& a, const AbsTensor& b, DType out_dtype, const Dims& sizes, std::size_t max_cells,
                     const std::function<Range(const Range&, const Range&)>& f);
 // Both on one common grid over the broadcast shape, forms split along (for rules that use forms).

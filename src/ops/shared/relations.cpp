@@ -32,7 +32,7 @@ AbsTensor affine_sum(RangeCall& call, const AbsTensor& a, const AbsTensor& b, bo
   auto [left, right] = aligned(a, b, sizes, call.symbols(), call.max_cells());
   AbsTensor result = left;
   result.dtype = dtype;
-  result.facts.clear();
+  result.relations.clear();
   for (std::size_t i = 0; i < left.cells.size(); ++i) {
     const Range& x = left.cells[i];
     const Range& y = right.cells[i];
@@ -114,7 +114,7 @@ AbsTensor share_of(RangeCall& call, const AbsTensor& share, const AbsTensor& x) 
   auto [part, whole] = aligned(share, x, sizes_of(call.out_type(0)), call.symbols(), call.max_cells());
   AbsTensor result = part;
   result.dtype = dtype;
-  result.facts.clear();
+  result.relations.clear();
   const bool forms = call.settings().affine && part.forms.size() == part.cells.size() && part.ranked;
   result.forms.assign(forms ? part.cells.size() : 0, {});
   result.first_symbol = -1;
@@ -164,97 +164,78 @@ bool same_elements(const AbsTensor& a, const AbsTensor& b) {
   return std::ranges::equal(a.forms, b.forms, equal);
 }
 
-const Fact* related(const AbsTensor& x, Fact::Kind kind, const AbsTensor& source) {
-  if (!source.identity.valid()) return nullptr;
-  const auto fits = [&](const Fact& fact) {
-    return fact.kind == kind && fact.source == source.identity && fact.aligned;
-  };
-  const auto found = std::ranges::find_if(x.facts, fits);
-  return found == x.facts.end() ? nullptr : &*found;
-}
-
-double lost_squares(const Fact& fact, DType dtype) {
-  return (fact.slack / unit_roundoff(dtype) + 2) * min_subnormal(dtype);
-}
-
-// |x| / (x^2 (1 - s) + c) is largest where both terms are equal.
-double square_quotient_limit(const Fact& squares, DType dtype) {
-  const double unit = unit_roundoff(dtype);
-  const double slack = squares.slack + 8 * unit;
-  if (!squares.range.is_point() || !(slack < 0.5)) return kInf;
-  const double surplus = (squares.range.lo - lost_squares(squares, dtype)) * (1 - 8 * unit);
-  if (!(surplus > 0)) return kInf;
-  return (1 + 8 * unit) / (2 * std::sqrt((1 - slack) * surplus)) + min_subnormal(dtype);
-}
-
 namespace {
 
-// sqrt(S) where S >= N^2 (1 - s) - L: at least N sqrt(1 - s) - sqrt(L); a surplus that covers L leaves nothing to lose.
-// Of a mean, N / sqrt(n).
-Fact root_fact(const Fact& squares, Fact::Kind kind, DType dtype, double slack, double lost) {
-  const double unit = unit_roundoff(dtype);
-  const bool covered = squares.range.is_point() && squares.range.lo >= lost;
-  Fact root = squares;
-  root.kind = kind;
-  root.slack = slack + 8 * unit;
-  root.lost = covered ? 0 : std::sqrt(lost) * (1 + 8 * unit);
-  root.range = {};
-  if (squares.kind == Fact::Kind::mean_square_at_least) {
-    root.range = point((1 - 1e-12) / std::sqrt(static_cast<double>(std::max(squares.total, 1))));
+template <class Wanted>
+const AggregateBound* aligned_bound(const AbsTensor& x, Of of, const AbsTensor& source, const Wanted& wanted) {
+  if (!source.identity.valid()) return nullptr;
+  for (const AggregateBound& bound : each<AggregateBound>(x.relations)) {
+    const bool fits = bound.of == of && bound.source.value == source.identity && bound.source.aligned;
+    if (fits && wanted(bound)) return &bound;
   }
-  return root;
+  return nullptr;
 }
 
 }  // namespace
 
-// S is at least each square up to its own rounding, as adding what is not negative only makes it larger, and at least
-// the sum of all up to the rounding of the sum.
-void root_facts(const AbsTensor& x, AbsTensor& root) {
-  const DType dtype = x.dtype;
-  if (!(unit_roundoff(dtype) > 0)) return;
-  Facts norms;
-  for (const Fact& fact : x.facts) {
-    const bool mean = fact.kind == Fact::Kind::mean_square_at_least;
-    if (!mean && fact.kind != Fact::Kind::square_sum_of) continue;
-    const double one = 4 * min_subnormal(dtype);
-    const double each = !mean && fact.lost > 0 ? std::min(fact.slack, fact.lost) : fact.slack;
-    const Fact element = root_fact(fact, Fact::Kind::at_least_abs, dtype, each, one);
-    Fact norm = root_fact(fact, Fact::Kind::norm_at_least, dtype, fact.slack, mean ? one : lost_squares(fact, dtype));
-    norm.total = 0;
-    if (element.slack < 0.5) root.facts.push_back(element);
-    if (norm.slack < 0.5) norms.push_back(norm);
-  }
-  root.facts.insert(root.facts.end(), norms.begin(), norms.end());
+const AggregateBound* related(const AbsTensor& x, Of of, const AbsTensor& source) {
+  return aligned_bound(x, of, source, [](const AggregateBound& bound) { return bound.bounds_below(); });
 }
 
-double square_error(const RangeCall& call, DType dtype) { return (8 + 2 * call.ulps()) * unit_roundoff(dtype); }
+const AggregateBound* related(const AbsTensor& x, Of of, Order order, const AbsTensor& source) {
+  return aligned_bound(x, of, source, [&](const AggregateBound& bound) { return bound.order == order; });
+}
 
-double quotient_limit(const Fact& norm, DType dtype, double least) {
-  const double scale = norm.range.is_point() ? norm.range.lo : 1;
-  const double limit = (1 + norm.lost / least) / (scale * (1 - norm.slack));
+// |x| / (f x^2 (1 - s) + c) is largest where both terms are equal.
+double square_quotient_limit(const AggregateBound& square, DType dtype) {
+  const double unit = unit_roundoff(dtype);
+  const double slack = square.relative + 8 * unit;
+  const double surplus = -square.absolute * (1 - 8 * unit);
+  if (!(slack < 0.5) || !(surplus > 0)) return kInf;
+  return (1 + 8 * unit) / (2 * std::sqrt(square.factor * (1 - slack) * surplus)) + min_subnormal(dtype);
+}
+
+// sqrt(S) where S >= f A (1 - s) - L: at least sqrt(f A) (1 - s) - sqrt(L); a surplus leaves nothing to lose.
+void add_roots(const AbsTensor& x, AbsTensor& root) {
+  const double unit = unit_roundoff(x.dtype);
+  if (!(unit > 0)) return;
+  for (const AggregateBound& squares : each<AggregateBound>(x.relations)) {
+    const bool sum = squares.of == Of::square_sum;
+    if (!squares.bounds_below() || (!sum && squares.of != Of::square)) continue;
+    AggregateBound bound = squares;
+    bound.of = sum ? Of::norm : Of::magnitude;
+    bound.order = Order::at_least;
+    bound.factor = squares.factor == 1 ? 1 : std::sqrt(squares.factor) * (1 - 1e-12);
+    bound.relative = squares.relative + 8 * unit;
+    bound.absolute = squares.absolute > 0 ? std::sqrt(squares.absolute) * (1 + 8 * unit) : 0;
+    if (bound.relative < 0.5) root.relations.push_back(bound);
+  }
+}
+
+double square_error(DType dtype, const AggregateBound& square) { return 8 * unit_roundoff(dtype) + square.relative; }
+
+double quotient_limit(const AggregateBound& bound, DType dtype, double least) {
+  const double lost = std::max(bound.absolute, 0.0);
+  const double limit = (1 + lost / least) / (bound.factor * (1 - bound.relative));
   return limit * (1 + 4 * unit_roundoff(dtype)) + min_subnormal(dtype);
 }
 
 // Library functions may be a few units off, and a small inverse by some of the smallest numbers.
-double inverse_limit(const Fact& norm, DType dtype, const Range& divisor, double numerator) {
-  const double quotient = quotient_limit(norm, dtype, divisor.lo);
+double inverse_limit(const AggregateBound& divisor_bound, DType dtype, const Range& divisor, double numerator) {
+  const double quotient = quotient_limit(divisor_bound, dtype, divisor.lo);
   const double underflow = 16 * min_subnormal(dtype) * quotient * divisor.hi;
   return (numerator * quotient + underflow) * (1 + 16 * unit_roundoff(dtype));
 }
 
-void inverse_facts(const AbsTensor& x, double numerator, bool same_shape, AbsTensor& inverse) {
+void add_inverses(const AbsTensor& x, double numerator, bool same_shape, AbsTensor& inverse) {
   const Range hull = x.hull();
   if (!hull.is_finite() || !(hull.lo > 0)) return;
-  for (const Fact& fact : x.facts) {
-    const bool norm = fact.kind == Fact::Kind::norm_at_least;
-    if (!norm && fact.kind != Fact::Kind::at_least_abs) continue;
-    if (!(fact.slack < 0.5) || (!fact.aligned && !same_shape)) continue;
-    Fact bounded = fact;
-    bounded.kind = norm ? Fact::Kind::inverse_norm : Fact::Kind::at_most_inverse;
-    bounded.slack = bounded.lost = 0;
-    const double limit = inverse_limit(fact, x.dtype, hull, numerator);
-    bounded.range = {.lo = 0, .hi = limit};
-    if (std::isfinite(limit)) inverse.facts.push_back(bounded);
+  for (const AggregateBound& bound : each<AggregateBound>(x.relations)) {
+    const bool length = bound.of == Of::norm || bound.of == Of::magnitude;
+    if (!length || !bound.bounds_below() || !(bound.relative < 0.5)) continue;
+    if (!bound.source.aligned && !same_shape) continue;
+    const double limit = inverse_limit(bound, x.dtype, hull, numerator);
+    if (std::isfinite(limit)) inverse.relations.push_back(ProductBound{bound.source, bound.of, limit});
   }
 }
 

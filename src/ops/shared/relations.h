@@ -1,4 +1,4 @@
-// How arithmetic uses and makes affine forms and facts. Rules for sums, differences,
+// How arithmetic uses and makes affine forms and relations. Rules for sums, differences,
 // products and quotients share these.
 #pragma once
 
@@ -27,26 +27,24 @@ void cap_below(AbsTensor& x, double limit);
 // Both, for a real limit that results are rounded after; nothing when they may pass the largest number.
 void cap_magnitude(AbsTensor& x, double limit);
 
-// Facts of sqrt(x) from those of x: sums and means of squares become at_least_abs and norm_at_least.
-void root_facts(const AbsTensor& x, AbsTensor& root);
-// Relative error of a mean of squares besides that of adding up: what Pow and the last roundings may do.
-double square_error(const RangeCall& call, DType dtype);
-// Facts of c / x, |c| at most `numerator`: at_least_abs becomes at_most_inverse, norm_at_least inverse_norm.
-// `same_shape`: c was not wider than x.
-void inverse_facts(const AbsTensor& x, double numerator, bool same_shape, AbsTensor& inverse);
-// The largest |this| * |source|, this = a number of at most `numerator` / a divisor with this at_least_abs or
-// norm_at_least fact (then of the norm of the source).
-double inverse_limit(const Fact& norm, DType dtype, const Range& divisor, double numerator);
-// What underflows of a sum of squares, by the number of terms that the fact's slack stands for.
-double lost_squares(const Fact& fact, DType dtype);
-// The smallest number that |source / x| cannot pass, x having this at_least_abs fact and being at least `least` > 0.
-double quotient_limit(const Fact& norm, DType dtype, double least);
-// The same for an x with this square_sum_of fact: source / (source^2 + surplus). Inf: there is no surplus.
-double square_quotient_limit(const Fact& squares, DType dtype);
-
 // Both operands of a node are the same elements at the same indices.
 bool same_elements(const AbsTensor& a, const AbsTensor& b);
-// The fact holds between broadcast operands as they stand.
-const Fact* related(const AbsTensor& x, Fact::Kind kind, const AbsTensor& source);
+// What x is at least (or equal to) of the source, and holds between broadcast operands as they stand.
+const AggregateBound* related(const AbsTensor& x, Of of, const AbsTensor& source);
+const AggregateBound* related(const AbsTensor& x, Of of, Order order, const AbsTensor& source);
+
+// Adds to sqrt(x) what follows from x: at least a square, or a sum of squares, becomes at least a magnitude or a norm.
+void add_roots(const AbsTensor& x, AbsTensor& root);
+// Relative error of a sum or mean of squares besides that of adding up: of each square, and of what is rounded last.
+double square_error(DType dtype, const AggregateBound& square);
+// Adds to c / x, |c| at most `numerator`: what is at least a magnitude or norm bounds a product with it.
+// `same_shape`: c was not wider than x.
+void add_inverses(const AbsTensor& x, double numerator, bool same_shape, AbsTensor& inverse);
+// The largest |this| * A, this = a number of at most `numerator` / a divisor that is at least A.
+double inverse_limit(const AggregateBound& divisor_bound, DType dtype, const Range& divisor, double numerator);
+// The smallest number that A / x cannot pass, x being at least A as `bound` says, and at least `least` > 0.
+double quotient_limit(const AggregateBound& bound, DType dtype, double least);
+// The same for an x that is at least a square and a surplus: |source| / (source^2 + surplus). Inf: there is no surplus.
+double square_quotient_limit(const AggregateBound& square, DType dtype);
 
 }  // namespace finity

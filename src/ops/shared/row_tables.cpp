@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "domain/movement.h"
+#include "ops/table/fold.h"
 #include "ops/table/op.h"
 
 namespace finity {
@@ -78,14 +79,13 @@ void use_rows(RangeCall& call) {
   if (!op.elementwise || !op.exact || call.has_attr("broadcast")) return;
   const auto tables = tables_of(call, *rows);
   if (!tables) return;
-  Rng unused(0);
-  EvalCall eval(call.graph(), call.node(), *tables, unused, nullptr);
+  std::vector<Datum> results;
   try {
-    op.eval(eval);
+    results = fold(call.graph(), call.node(), *tables);
   } catch (const Error&) {
     return;  // the rule has said what can be said
   }
-  const Tensor* result = eval.outs()[0].tensor();
+  const Tensor* result = results[0].tensor();
   if (result == nullptr) return;
   RowTable next = *rows;
   next.table = std::make_shared<const Tensor>(*result);

@@ -8,6 +8,7 @@
 
 #include "graph/type.h"
 #include "ops/table/call.h"
+#include "tensor/index.h"
 #include "tensor/tensor.h"
 
 namespace finity {
@@ -41,24 +42,6 @@ void require_min_rank(const InferCall& call, std::size_t input, std::size_t want
 void require_rank(const Tensor& tensor, std::string_view name, std::size_t wanted);
 
 // ---- indices ---------------------------------------------------------------
-// Row-major strides in elements.
-std::vector<std::int64_t> strides_of(std::span<const std::int64_t> dims);
-
-// Counts through all indices of `dims` in row-major order:
-//   for (IndexCounter at(dims); at.valid(); at.next()) use(at.index());
-class IndexCounter {
- public:
-  explicit IndexCounter(Dims dims);
-  bool valid() const { return valid_; }
-  void next();
-  const std::vector<std::int64_t>& index() const { return index_; }
-
- private:
-  Dims dims_;
-  std::vector<std::int64_t> index_;
-  bool valid_ = true;
-};
-
 // A tensor seen as [outer, axis, inner]: for ops along one axis.
 struct AxisView {
   std::int64_t outer = 1;

@@ -18,7 +18,7 @@ struct Rows;
 struct Length;
 
 // What the truth of a boolean result says about the operands: how guards refine ranges.
-enum class Relation : std::uint8_t {
+enum class Comparison : std::uint8_t {
   none,
   less,
   less_equal,
@@ -72,7 +72,7 @@ struct OpDef {
   std::string_view invalid = {};   // rule when the result may be NaN and no operand is (else FN302)
   bool shape_only = false;         // looks at the shape of its operand, not at its elements
   bool elementwise = false;        // element i of the result depends on elements i of the operands only
-  Relation relation = Relation::none;
+  Comparison comparison = Comparison::none;
   OrderKind order = OrderKind::none;
   Grants grants = {};  // what libraries may compute instead
   Merge merge = Merge::none;

@@ -85,7 +85,7 @@ class RangeCall : public Call {
   // What elements of output i may also be when it is computed in another way (Way): NaN and infinities that no bound on
   // the definition's result excludes. The engine adds it at the end.
   void besides(std::size_t i, const Range& flags);
-  // Output i has the elements of input j at the same indices: range, forms, facts and identity go on.
+  // Output i has the elements of input j at the same indices: range, forms, relations and identity go on.
   void same(std::size_t i, std::size_t j);
 
   // A hazard that OpDef::hazards cannot express. The rule then assumes it does not happen.

@@ -5,8 +5,10 @@
 #include <optional>
 
 #include "ops/reduce/reduce_range.h"
+#include "ops/shared/lengths.h"
 #include "ops/shared/range_groups.h"
 #include "ops/shared/range_rules.h"
+#include "ops/shared/relations.h"
 #include "ops/table/op.h"
 #include "ops/windows/window.h"
 
@@ -179,38 +181,40 @@ void range_max_unpool(RangeCall& call) { call.out(0, join(call.hull(0), point(0)
 
 namespace {
 
-// A number that tells windows of up to two axes apart, for facts: two means over the same windows have the same one.
-// 0 where it would not fit. Bit 31 is that of no axis.
-std::uint32_t window_code(const Call& call, std::size_t rank) {
+// The windows, where a relation can describe them.
+std::optional<Windows> windows_of(const Call& call, std::size_t rank) {
   const Window window = read_window(call, rank);
-  if (rank > 2 || window.auto_pad != AutoPad::notset || window.ceil_mode) return 0;
-  std::uint32_t code = 1;
-  const auto append = [&](std::int64_t value, int bits) {
-    if (value < 0 || value >= std::int64_t{1} << bits) code = 0;
-    if (code != 0) code = code << bits | static_cast<std::uint32_t>(value);
-  };
-  for (const WindowAxis& axis : window.axes) {
-    if (axis.dilation != 1) return 0;
-    append(axis.kernel, 5);
-    append(axis.stride - 1, 3);
-    append(axis.pad_begin, 3);
-    append(axis.pad_end, 3);
+  if (rank > 2 || window.auto_pad != AutoPad::notset || window.ceil_mode) return std::nullopt;
+  Windows result{.counts_padding = call.integer("count_include_pad") != 0};
+  const auto fits = [](std::int64_t value) { return value >= 0 && value < 256; };
+  for (std::size_t i = 0; i < rank; ++i) {
+    const WindowAxis& axis = window.axes[i];
+    const bool small = fits(axis.kernel) && fits(axis.stride) && fits(axis.pad_begin) && fits(axis.pad_end);
+    if (axis.dilation != 1 || !small || axis.kernel == 0) return std::nullopt;
+    result.axes[i] = {static_cast<std::uint8_t>(axis.kernel), static_cast<std::uint8_t>(axis.stride),
+                      static_cast<std::uint8_t>(axis.pad_begin), static_cast<std::uint8_t>(axis.pad_end)};
   }
-  append(call.integer("count_include_pad"), 1);
-  return code == 0 ? 0 : code | std::uint32_t{1} << 31;
+  return result;
 }
 
 // E[x^2] - E[x]^2 over windows is not negative either. Not aligned: a window's mean has no element of the source.
-void add_window_facts(const RangeCall& call, const AbsTensor& x, double terms, AbsTensor& result) {
-  const std::uint32_t code = x.ranked && x.rank() > 2 ? window_code(call, x.rank() - 2) : 0;
-  if (code == 0) return;
-  Fact fact{.kind = Fact::Kind::mean_of, .source = x.identity, .axes = code, .aligned = false, .slack = terms};
-  if (x.identity.valid()) result.facts.push_back(fact);
-  fact.kind = Fact::Kind::mean_square_of;
-  for (const Fact& square : x.facts) {
-    if (square.kind != Fact::Kind::square_of || square.total != 0 || !square.source.valid()) continue;
-    fact.source = square.source;
-    result.facts.push_back(fact);
+void add_window_means(const RangeCall& call, const AbsTensor& x, double terms, AbsTensor& result) {
+  const auto windows = x.ranked && x.rank() > 2 && is_float(x.dtype) ? windows_of(call, x.rank() - 2) : std::nullopt;
+  if (!windows) return;
+  const double error = sum_error(call, x.dtype, terms + 4);
+  AggregateBound mean{.source = {x.identity, 0, false, *windows},
+                      .of = Of::mean,
+                      .relative = error,
+                      .absolute = min_subnormal(x.dtype)};
+  if (x.identity.valid()) result.relations.push_back(mean);
+  for (const AggregateBound& square : each<AggregateBound>(x.relations)) {
+    const bool own = square.of == Of::square && square.order == Order::equal && square.source.axes == 0;
+    if (!own || !square.source.value.valid()) continue;
+    mean.source.value = square.source.value;
+    mean.of = Of::mean_square;
+    mean.relative = error + square_error(x.dtype, square);
+    mean.absolute = 4 * min_subnormal(x.dtype) + square.absolute;
+    result.relations.push_back(mean);
   }
 }
 
@@ -234,7 +238,7 @@ void range_average_pool(RangeCall& call) {
     }
     return counts.may_be_empty ? join(mean, point(0)) : mean;
   });
-  add_window_facts(call, call.in(0), counts.counted, result);
+  add_window_means(call, call.in(0), counts.counted, result);
   call.out(0, std::move(result));
 }
 

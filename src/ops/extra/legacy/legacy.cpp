@@ -3,8 +3,8 @@
 
 #include "domain/movement.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/shared/fact_rules.h"
 #include "ops/shared/function_range.h"
+#include "ops/shared/relation_rules.h"
 #include "ops/table/build_call.h"
 #include "ops/table/families.h"
 #include "tensor/float_formats.h"

@@ -152,8 +152,8 @@ void range_one_hot_encoder(RangeCall& call) {
   AbsTensor result = uniform(call.out_type(0), Range{.lo = 0, .hi = 1, .integer = true});
   if (result.ranked && result.rank() > 0 && result.rank() <= 32) {
     // At most one element of a row is 1.
-    result.facts.push_back(
-        {.kind = Fact::Kind::row_sum, .axes = 1U << (result.rank() - 1), .range = {.lo = 0, .hi = 1, .integer = true}});
+    result.relations.push_back(
+        RowBound{.axes = 1U << (result.rank() - 1), .of = Of::sum, .in = {.lo = 0, .hi = 1, .integer = true}});
   }
   call.out(0, std::move(result));
 }

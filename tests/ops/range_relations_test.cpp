@@ -1,16 +1,14 @@
-// What elementwise rules keep besides cells: facts, forms, grids, identities.
+// What elementwise rules keep besides cells: relations, forms, grids, identities.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "one_node.h"
-#include "ops/shared/fact_rules.h"
 #include "ops/shared/function_range.h"
+#include "ops/shared/relation_rules.h"
 
 namespace finity {
 namespace {
-
-using Kind = Fact::Kind;
 
 constexpr ValueId kSource{7};
 
@@ -32,67 +30,73 @@ AbsTensor run(std::string_view op, AbsTensor x, Attrs attrs = {}, int version = 
 
 AbsTensor with_row_max(const Range& all, const Range& largest) {
   AbsTensor x = operand(all);
-  x.facts.push_back({.kind = Kind::row_max, .axes = 2, .range = largest});
+  x.relations.push_back(RowBound{.axes = 2, .of = Of::largest, .in = largest});
   return x;
 }
 
-TEST(ElementwiseFacts, TheLargestOfARowGoesToTheLargest) {
+TEST(ElementwiseRelations, TheLargestOfARowGoesToTheLargest) {
   const AbsTensor x = with_row_max({.lo = -20, .hi = 0}, point(0));
   const AbsTensor e = run("Exp", x);
-  const Fact* fact = find_fact(e.facts, Kind::row_max);
-  ASSERT_NE(fact, nullptr);
-  EXPECT_EQ(fact->range, (Range{.lo = 1, .hi = 1}));
-  EXPECT_EQ(fact->axes, 2U);
+  const RowBound* rows = find_rows(e.relations, Of::largest);
+  ASSERT_NE(rows, nullptr);
+  EXPECT_EQ(rows->in, (Range{.lo = 1, .hi = 1}));
+  EXPECT_EQ(rows->axes, 2U);
   for (const std::string_view op :
        {"Tanh", "Sigmoid", "Softplus", "Erf", "Floor", "Relu", "LeakyRelu", "Elu", "Sinh"}) {
-    EXPECT_NE(find_fact(run(op, x).facts, Kind::row_max), nullptr) << op;
+    EXPECT_NE(find_rows(run(op, x).relations, Of::largest), nullptr) << op;
   }
   for (const std::string_view op : {"Neg", "Abs", "Cos", "Gelu", "Mish", "Reciprocal", "Acos"}) {
-    EXPECT_EQ(find_fact(run(op, x).facts, Kind::row_max), nullptr) << op;
+    EXPECT_EQ(find_rows(run(op, x).relations, Of::largest), nullptr) << op;
   }
 }
 
-TEST(ElementwiseFacts, OneOfAMaxGoesThroughEveryFunction) {
+const CaseSplit* split_of(const AbsTensor& x) {
+  for (const CaseSplit& split : each<CaseSplit>(x.relations)) return &split;
+  return nullptr;
+}
+
+TEST(ElementwiseRelations, CasesOfAMaximumGoThroughEveryFunction) {
   AbsTensor x = operand({.lo = -5, .hi = 0});
-  x.facts.push_back({.kind = Kind::one_of_max, .source = kSource, .axes = 1, .range = point(0), .total = 2});
+  x.relations.push_back(CaseSplit{.operands = {kSource, ValueId{8}}, .when = 1, .in = point(0)});
   for (const std::string_view op : {"Exp", "Cos"}) {
     const AbsTensor y = run(op, x);
-    const Fact* fact = find_fact(y.facts, Kind::one_of_max, kSource);
-    ASSERT_NE(fact, nullptr) << op;
-    EXPECT_EQ(fact->range.lo, 1) << op;
-    EXPECT_EQ(fact->total, 2) << op;
+    const CaseSplit* split = split_of(y);
+    ASSERT_NE(split, nullptr) << op;
+    EXPECT_EQ(split->in.lo, 1) << op;
+    EXPECT_EQ(split->operands.size(), 2U) << op;
+    EXPECT_FALSE(split->covers_all());
   }
 }
 
-TEST(ElementwiseFacts, ReluIsAMaximum) {
+TEST(ElementwiseRelations, ReluIsAMaximum) {
   const AbsTensor y = run("Relu", operand({.lo = -5, .hi = 5}));
-  EXPECT_NE(find_fact(y.facts, Kind::at_least, kSource), nullptr);
-  EXPECT_NE(find_fact(y.facts, Kind::max_operand, kSource), nullptr);
-  const auto zero = [](const Fact& fact) { return fact.kind == Kind::max_operand && !fact.source.valid(); };
-  EXPECT_TRUE(std::ranges::any_of(y.facts, zero));
+  EXPECT_NE(find_below(y.relations, Of::largest, kSource), nullptr);
+  auto maxima = each<MaximumOf>(y.relations);
+  ASSERT_FALSE(maxima.empty());
+  EXPECT_EQ(maxima.front().operands, (std::vector<ValueId>{kSource, ValueId{}}));
   // -relu(x) is 0 where 0 is the larger.
   AbsTensor m = y;
   m.identity = ValueId{9};
   const AbsTensor negated = run("Neg", m);
-  const Fact* fact = find_fact(negated.facts, Kind::one_of_max, ValueId{9});
-  ASSERT_NE(fact, nullptr);
-  EXPECT_EQ(fact->range, point(0));
-  EXPECT_EQ(fact->axes, 2U);
+  const CaseSplit* split = split_of(negated);
+  ASSERT_NE(split, nullptr);
+  EXPECT_EQ(split->in, point(0));
+  EXPECT_EQ(split->when, 2U);
 }
 
-TEST(ElementwiseFacts, OrderOfOperandAndResult) {
+TEST(ElementwiseRelations, OrderOfOperandAndResult) {
   const AbsTensor x = operand({.lo = -5, .hi = 5});
-  EXPECT_NE(find_fact(run("Abs", x).facts, Kind::at_least, kSource), nullptr);
-  EXPECT_NE(find_fact(run("Abs", x).facts, Kind::at_least_abs, kSource), nullptr);
-  EXPECT_NE(find_fact(run("Ceil", x).facts, Kind::at_least, kSource), nullptr);
-  EXPECT_NE(find_fact(run("Floor", x).facts, Kind::at_most, kSource), nullptr);
-  EXPECT_EQ(find_fact(run("Round", x).facts, Kind::at_most, kSource), nullptr);
+  EXPECT_NE(find_below(run("Abs", x).relations, Of::largest, kSource), nullptr);
+  EXPECT_NE(find_below(run("Abs", x).relations, Of::magnitude, kSource), nullptr);
+  EXPECT_NE(find_below(run("Ceil", x).relations, Of::largest, kSource), nullptr);
+  EXPECT_NE(find_above(run("Floor", x).relations, Of::smallest, kSource), nullptr);
+  EXPECT_EQ(find_above(run("Round", x).relations, Of::smallest, kSource), nullptr);
   // The largest absolute value of an integer wraps.
-  EXPECT_EQ(find_fact(run("Abs", operand({.lo = -5, .hi = 5, .integer = true}, DType::int8)).facts, Kind::at_least),
-            nullptr);
+  const AbsTensor whole = run("Abs", operand({.lo = -5, .hi = 5, .integer = true}, DType::int8));
+  EXPECT_EQ(find_below(whole.relations, Of::largest, kSource), nullptr);
 }
 
-TEST(ElementwiseFacts, ClipKnowsItsOrder) {
+TEST(ElementwiseRelations, ClipKnowsItsOrder) {
   const AbsTensor x = operand({.lo = -5, .hi = 5});
   const auto clip = [&](std::optional<double> low, std::optional<double> high) {
     const Type scalar = Type::tensor_of(DType::float32, Dims{});
@@ -103,11 +107,12 @@ TEST(ElementwiseFacts, ClipKnowsItsOrder) {
     if (high) operands[2] = uniform(scalar, point(*high));
     return node.ranges(operands).outputs[0];
   };
-  EXPECT_NE(find_fact(clip(-1, {}).facts, Kind::at_least, kSource), nullptr);
-  EXPECT_NE(find_fact(clip(-1, 5).facts, Kind::at_least, kSource), nullptr);  // the upper limit does nothing
-  EXPECT_EQ(find_fact(clip(-1, 4).facts, Kind::at_least, kSource), nullptr);
-  EXPECT_NE(find_fact(clip({}, 1).facts, Kind::at_most, kSource), nullptr);
-  EXPECT_NE(find_fact(clip(0, {}).facts, Kind::max_operand, kSource), nullptr);
+  EXPECT_NE(find_below(clip(-1, {}).relations, Of::largest, kSource), nullptr);
+  EXPECT_NE(find_below(clip(-1, 5).relations, Of::largest, kSource), nullptr);  // the upper limit does nothing
+  EXPECT_EQ(find_below(clip(-1, 4).relations, Of::largest, kSource), nullptr);
+  EXPECT_NE(find_above(clip({}, 1).relations, Of::smallest, kSource), nullptr);
+  const AbsTensor positive = clip(0, {});
+  EXPECT_FALSE(each<MaximumOf>(positive.relations).empty());
   EXPECT_EQ(clip(-1, 1).hull(), (Range{.lo = -1, .hi = 1}));
   EXPECT_EQ(clip(2, 1).hull().lo, 1);  // the upper limit wins
   EXPECT_EQ(clip(2, 1).hull().hi, 1);
@@ -115,7 +120,7 @@ TEST(ElementwiseFacts, ClipKnowsItsOrder) {
   EXPECT_EQ(clip(-6, 4).identity, ValueId{});
 }
 
-TEST(ElementwiseFacts, WhatDoesNothingIsTheSameValue) {
+TEST(ElementwiseRelations, WhatDoesNothingIsTheSameValue) {
   const AbsTensor positive = operand({.lo = 0, .hi = 5});
   EXPECT_EQ(run("Abs", positive).identity, kSource);
   EXPECT_EQ(run("Relu", positive).identity, kSource);

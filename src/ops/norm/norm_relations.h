@@ -7,7 +7,7 @@
 namespace finity {
 
 // What `root` = |x| over `axes`, computed with this relative error, is at least.
-void add_computed_norm(const AbsTensor& x, std::uint32_t axes, bool aligned, double slack, AbsTensor& root);
+void add_computed_norm(const AbsTensor& x, AxisBits axes, bool aligned, double error, AbsTensor& root);
 
 // result = x / divisor, of the shape of x.
 void add_quotient_norm(const AbsTensor& x, const AbsTensor& divisor, AbsTensor& result);
@@ -17,7 +17,7 @@ void add_scaled_norm(const AbsTensor& x, const AbsTensor& factor, AbsTensor& res
 void add_product_norm(const AbsTensor& a, const AbsTensor& b, AbsTensor& result);
 
 // Caps the sums of x over `axes`.
-void cap_row_sums(const RangeCall& call, const AbsTensor& x, std::uint32_t axes, AbsTensor& sums);
+void cap_row_sums(const RangeCall& call, const AbsTensor& x, AxisBits axes, AbsTensor& sums);
 // Caps the products of rows of a along axis `a_axis` with rows of b along `b_axis`.
 void cap_row_products(const RangeCall& call, const AbsTensor& a, std::size_t a_axis, const AbsTensor& b,
                       std::size_t b_axis, AbsTensor& products);

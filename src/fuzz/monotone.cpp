@@ -1,0 +1,68 @@
+#include "fuzz/monotone.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "base/error.h"
+#include "ops/table/op.h"
+#include "tensor/convert.h"
+
+namespace finity::fuzz {
+
+namespace {
+
+constexpr std::string_view kMonotone[] = {"MaxPool",   "GlobalMaxPool", "ReduceMax", "ReduceMin",     "Pad",   "Slice",
+                                          "Transpose", "Reshape",       "Gather",    "Concat",        "Split", "Expand",
+                                          "Tile",      "Squeeze",       "Unsqueeze", "Flatten",       "Max",   "Min",
+                                          "Relu",      "Clip",          "Identity",  "GatherElements"};
+
+// Floats at one end of their boxes; nothing when one is not finite or an operand that says how is no point.
+std::optional<std::vector<Datum>> at_end(const Node& node, const std::vector<Box>& operands, bool low) {
+  std::vector<Datum> result;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    result.emplace_back();
+    if (!node.inputs[i].valid()) continue;
+    if (!is_float(operands[i].dtype)) {
+      if (!operands[i].is_point()) return std::nullopt;
+      result.back() = tensor_of(operands[i]);
+      continue;
+    }
+    std::vector<double> values;
+    for (const Range& cell : operands[i].cells) {
+      if (!cell.is_finite()) return std::nullopt;
+      values.push_back(low ? cell.lo : cell.hi);
+    }
+    result.back() = from_elements<double>(operands[i].dtype, operands[i].dims, values);
+  }
+  return result;
+}
+
+}  // namespace
+
+std::optional<std::vector<Box>> enclose_monotone(const Graph& graph, const Node& node,
+                                                 const std::vector<Box>& operands) {
+  const bool known = node.domain.empty() && std::ranges::find(kMonotone, node.op_type) != std::end(kMonotone);
+  if (!known || operands.empty() || !is_float(operands[0].dtype)) return std::nullopt;
+  const auto low = at_end(node, operands, true), high = at_end(node, operands, false);
+  if (!low || !high) return std::nullopt;
+  try {
+    Rng unused(0);
+    EvalCall least(graph, node, *low, unused, nullptr), most(graph, node, *high, unused, nullptr);
+    node.op->eval(least);
+    node.op->eval(most);
+    std::vector<Box> boxes(node.outputs.size());
+    for (std::size_t k = 0; k < boxes.size(); ++k) {
+      const Tensor* a = least.outs()[k].tensor();
+      const Tensor* b = most.outs()[k].tensor();
+      if (a == nullptr || b == nullptr || a->dtype() != operands[0].dtype) continue;
+      boxes[k] = {.dtype = a->dtype(), .dims = a->dims()};
+      const std::vector<double> from = elements<double>(*a), to = elements<double>(*b);
+      for (std::size_t i = 0; i < from.size(); ++i) boxes[k].cells.push_back(from_bounds(a->dtype(), from[i], to[i]));
+    }
+    return boxes;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace finity::fuzz

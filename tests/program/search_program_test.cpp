@@ -1,0 +1,205 @@
+// Searches over training: what can fail is shown to fail, from its start, in both engines.
+#include "program/search_program.h"
+
+#include <gtest/gtest.h>
+
+#include "exec/torch_worker.h"
+#include "formats/text/text.h"
+#include "program/engine.h"
+#include "program/read_program.h"
+#include "program/remote.h"
+#include "program/suspects.h"
+#include "program/trainer.h"
+#include "tensor/convert.h"
+
+namespace finity {
+namespace {
+
+// Cross entropy of a softmax on two features, written out.
+constexpr std::string_view kSoftmax = R"(opset 17
+graph g (x: float32[N, 2], y: float32[N, 3], w: float32[2, 3]) -> (loss: float32[]) {
+  u = MatMul(x, w)
+  p = Softmax(u) {axis = 1}
+  l = Log(p) @ "log"
+  m = Mul(y, l)
+  s = ReduceSum(m) {keepdims = 0}
+  loss = Neg(s)
+})";
+
+// The root of a sum of squares has no slope at zero.
+constexpr std::string_view kNorm = R"(opset 17
+graph g (x: float32[N, 2], w: float32[2]) -> (loss: float32[]) {
+  const last: int64[1] = {1}
+  d = Sub(x, w)
+  q = Mul(d, d)
+  s = ReduceSum(q, last) {keepdims = 0}
+  r = Sqrt(s) @ "root"
+  loss = ReduceMean(r) {keepdims = 0}
+})";
+
+Program program_of(std::string_view model, const std::string& text) {
+  ProgramParts parts;
+  parts.graph = std::make_shared<const Graph>(parse_graph(model, "m.txt"));
+  return parse_program(text, "p.toml", "", parts);
+}
+
+Program softmax(const std::string& range, const std::string& rate = "0.5") {
+  return program_of(kSoftmax, "batch = 4\n[inputs.x]\nvalues = [[0,1],[1,0],[1,1],[0.5,0.5]]\nrange = " + range + R"(
+[inputs.y]
+values = [0, 1, 2, 1]
+one_hot = 3
+[weights.w]
+init = "zeros"
+[optimiser]
+rate = )" + rate + "\n");
+}
+
+Program norm(const std::string& init) {
+  return program_of(kNorm,
+                    "batch = 2\n[inputs.x]\nvalues = [[0,1],[1,0]]\nrange = [0, 1]\n[weights.w]\n" + init + "\n");
+}
+
+ProgramOutcome found(const Program& program, Strategy strategy, double seconds = 20, Worker* torch = nullptr) {
+  return search_program(program, {.strategy = strategy, .seconds = seconds}, torch);
+}
+
+void expect_log_failure(const ProgramOutcome& outcome) {
+  EXPECT_TRUE(outcome.hit) << outcome.closest_text;
+  EXPECT_TRUE(outcome.confirmed);
+  EXPECT_EQ(outcome.rule, "FN102");
+  EXPECT_EQ(outcome.node_name, "log");
+}
+
+TEST(SearchProgram, FindsInputsAfterTrainingOnTheReference) {
+  const Program program = softmax("[-1000, 1000]");
+  const ProgramOutcome outcome = found(program, Strategy::automatic);
+  expect_log_failure(outcome);
+  EXPECT_EQ(outcome.engine, "reference");
+  EXPECT_GT(outcome.steps, 0u);  // with weights of zero nothing depends on the input
+}
+
+TEST(SearchProgram, GristFindsItToo) {
+  expect_log_failure(found(softmax("\"any\""), Strategy::grist_ns));
+  expect_log_failure(found(softmax("[0, 400]"), Strategy::grist));
+}
+
+TEST(SearchProgram, StaysInsideTheLegalRange) {
+  const ProgramOutcome outcome = found(softmax("[0, 300]"), Strategy::automatic);
+  expect_log_failure(outcome);
+  for (const double x : elements<double>(outcome.run.samples.at("x"))) {
+    EXPECT_GE(x, 0);
+    EXPECT_LE(x, 300);
+  }
+}
+
+TEST(SearchProgram, TheSameSeedGivesTheSameRun) {
+  const ProgramOutcome a = found(softmax("[0, 300]"), Strategy::automatic);
+  const ProgramOutcome b = found(softmax("[0, 300]"), Strategy::automatic);
+  EXPECT_EQ(a.steps, b.steps);
+  EXPECT_EQ(a.iterations, b.iterations);
+  EXPECT_TRUE(identical(a.run.last_inputs.at("x"), b.run.last_inputs.at("x")));
+}
+
+TEST(SearchProgram, InvalidDerivativesAreNamed) {
+  const ProgramOutcome outcome = found(norm("init = \"uniform(0.2,0.8)\"\nrange = [0, 1]"), Strategy::automatic);
+  ASSERT_TRUE(outcome.hit) << outcome.closest_text;
+  EXPECT_TRUE(outcome.confirmed);
+  EXPECT_TRUE(outcome.in_gradient);
+  EXPECT_NE(outcome.node.find("derivative of node 'root'"), std::string::npos) << outcome.node;
+}
+
+TEST(SearchProgram, SaysHowNearItCame) {
+  // Without training and with bounded inputs the softmax of three scores cannot vanish.
+  Program program = softmax("[0, 1]");
+  program.weights[0].train = false;
+  const ProgramOutcome outcome = search_program(program, {.seconds = 0.5, .site = "log"}, nullptr);
+  EXPECT_FALSE(outcome.hit);
+  EXPECT_NEAR(outcome.closest, 1.0 / 3, 1e-3);
+  EXPECT_EQ(outcome.stopped, "time");
+}
+
+TEST(SearchProgram, UnknownSitesAreErrors) {
+  EXPECT_THROW(search_program(softmax("[0, 1]"), {.site = "nowhere"}, nullptr), Error);
+}
+
+TEST(SearchProgram, StopsWhenTold) {
+  ProgramSearch options = {.strategy = Strategy::plain, .seconds = 60};
+  options.progress = [](double, std::uint64_t, double) { return false; };
+  const ProgramOutcome outcome = search_program(softmax("[0, 1]", "0.001"), options, nullptr);
+  EXPECT_FALSE(outcome.hit);
+  EXPECT_EQ(outcome.stopped, "interrupted");
+  EXPECT_LT(outcome.seconds, 30);
+}
+
+// What is kept of a run is enough to repeat it, after a way through tensors.
+TEST(TrainingRun, IsRepeatedFromWhatWasKept) {
+  const Program program = softmax("[0, 300]");
+  const ProgramOutcome outcome = found(program, Strategy::automatic);
+  ASSERT_TRUE(outcome.hit);
+  const TrainingRun again = run_from(tensors_of(outcome.run));
+  const std::unique_ptr<TrainingEngine> engine = make_reference_engine(program);
+  const std::size_t pass = engine->add_pass({.read = program.watch_ids});
+  EXPECT_TRUE(repeat_run(program, *engine, again, pass).failed);
+  TrainingRun other = again;
+  for (auto& [name, tensor] : other.samples) {
+    if (name == "x") tensor = Tensor(tensor.dtype(), tensor.dims());  // harmless inputs
+  }
+  EXPECT_FALSE(repeat_run(program, *engine, other, pass).failed);
+}
+
+TEST(SearchProgram, RunsInTheWorker) {
+  const std::optional<WorkerOptions> options = torch_worker();
+  if (!options) GTEST_SKIP() << kNoTorchWorker;
+  Worker worker(*options);
+  const Program program = softmax("[0, 300]");
+  for (const Strategy strategy : {Strategy::automatic, Strategy::grist}) {
+    const ProgramOutcome outcome = found(program, strategy, 20, &worker);
+    expect_log_failure(outcome);
+    EXPECT_EQ(outcome.engine, "libtorch");
+    // What LibTorch found the reference shows too.
+    const std::unique_ptr<TrainingEngine> engine = make_reference_engine(program);
+    EXPECT_TRUE(repeat_run(program, *engine, outcome.run, engine->add_pass({.read = program.watch_ids})).failed);
+    const std::optional<Repeated> repeated = repeat_in_worker(program, outcome.run, worker);
+    EXPECT_TRUE(repeated && repeated->failed);
+  }
+  EXPECT_EQ(worker.starts(), 1);
+}
+
+// Both engines train alike.
+TEST(TrainingEngines, GiveTheSameWeights) {
+  const std::optional<WorkerOptions> options = torch_worker();
+  if (!options) GTEST_SKIP() << kNoTorchWorker;
+  Worker worker(*options);
+  Program program = softmax("[0, 1]", "100");
+  const ProgramOutcome by_torch = found(program, Strategy::plain, 20, &worker);
+  const ProgramOutcome by_reference = found(program, Strategy::plain, 20);
+  ASSERT_TRUE(by_torch.hit && by_reference.hit);
+  EXPECT_EQ(by_torch.steps, by_reference.steps);
+}
+
+// A subnormal variance: its root has a slope unless subnormals are flushed to zero.
+TEST(FlushSubnormals, DecidesWhatFails) {
+  constexpr std::string_view kRoot = R"(opset 17
+graph g (x: float32[N, 1], w: float32[1]) -> (loss: float32[]) {
+  z = Mul(x, w)
+  v = Exp(z)
+  r = Sqrt(v) @ "root"
+  loss = ReduceMean(r) {keepdims = 0}
+})";
+  const std::string text =
+      "batch = 1\n[inputs.x]\nvalues = [[-1]]\nrange = [-100, 0]\n[weights.w]\nvalues = [1]\n"
+      "[optimiser]\nrate = 0.0\n";  // the weight stays what it is
+  const Program kept = program_of(kRoot, text);
+  EXPECT_FALSE(found(kept, Strategy::automatic, 1).hit);
+  const Program flushed = program_of(kRoot, "flush_subnormals = true\n" + text);
+  const ProgramOutcome outcome = found(flushed, Strategy::automatic, 20);
+  EXPECT_TRUE(outcome.hit) << outcome.closest_text;
+  EXPECT_TRUE(outcome.in_gradient);
+  const std::optional<WorkerOptions> options = torch_worker();
+  if (!options) return;
+  Worker worker(*options);
+  EXPECT_TRUE(found(flushed, Strategy::automatic, 20, &worker).hit);
+}
+
+}  // namespace
+}  // namespace finity
