@@ -132,14 +132,22 @@ void list_backends(const Options& options) {
 }
 
 void print_ops(const char* title, const Support& support, bool (*chosen)(const OpSupport&)) {
-  std::string line;
-  int count = 0;
+  constexpr std::size_t kWidth = 100;
+  std::vector<std::string> names;
   for (const auto& [op, of_op] : support) {
-    if (!chosen(of_op)) continue;
-    ++count;
-    line += (line.empty() ? "" : " ") + op;
+    if (chosen(of_op)) names.push_back(op);
   }
-  std::printf("%s (%d): %s\n", title, count, line.c_str());
+  if (names.empty()) return;
+  std::printf("%s (%zu):\n", title, names.size());
+  std::string line;
+  for (const std::string& name : names) {
+    if (!line.empty() && line.size() + name.size() + 1 > kWidth) {
+      std::printf(" %s\n", line.c_str());
+      line.clear();
+    }
+    line += " " + name;
+  }
+  std::printf(" %s\n", line.c_str());
 }
 
 void show_backend(const Options& options) {

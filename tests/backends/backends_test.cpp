@@ -86,8 +86,9 @@ void expect_refuses(Worker& worker) {
   request = request_of(model(kRelu), "y");
   request.run.inputs.clear();
   EXPECT_NE(worker.run(request).outcome, Outcome::done);
-  const OpCase rare = model("opset 15\ncase rare\n  y = BitShift(uint8[1] {1}, uint8[1] {1}) {direction = \"LEFT\"}\n"
-                            "  expect uint8[1] {2}\n");
+  const OpCase rare = model(
+      "opset 15\ncase rare\n  y = BitShift(uint8[1] {1}, uint8[1] {1}) {direction = \"LEFT\"}\n"
+      "  expect uint8[1] {2}\n");
   const Answer answer = worker.run(request_of(rare, "y"));
   EXPECT_TRUE(answer.done() || answer.outcome == Outcome::unsupported) << answer.text;
 }

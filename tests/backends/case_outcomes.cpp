@@ -82,6 +82,7 @@ CaseOutcomes run_cases(Backend& backend) {
       result.words[family + "/" + test.name] = words;
     }
   }
+  std::erase_if(result.ops, [](const auto& entry) { return entry.second == "no"; });
   return result;
 }
 
@@ -108,8 +109,9 @@ std::string reviewed_text(const ReviewedTable& before, const CaseOutcomes& now) 
       "# What a backend does with the cases of testdata/ops. Reviewed: tests/backends fails when it differs.\n"
       "#   op    runs    every case, with the reference's results but for the cases below\n"
       "#         partly  some cases are declined as not supported\n"
-      "#         no      all are\n"
-      "#   case  one with another result, refusal or crash where the reference has a result, and why\n";
+      "#         Ops that are not listed are declined.\n"
+      "#   case  one with another result, refusal or crash where the reference has a result, and why; `varies`: what\n"
+      "#         comes out is not the same every time\n";
   const auto line = [&](const char* kind, const std::string& name, const std::string& outcome) {
     const auto reason = before.reasons.find(name + "\t" + outcome);
     text += std::string(kind) + "\t" + name + "\t" + outcome;
@@ -117,7 +119,11 @@ std::string reviewed_text(const ReviewedTable& before, const CaseOutcomes& now) 
     text += "\n";
   };
   for (const auto& [name, outcome] : now.ops) line("op", name, outcome);
-  for (const auto& [name, outcome] : now.cases) line("case", name, outcome);
+  std::map<std::string, std::string> cases = now.cases;
+  for (const auto& [name, outcome] : before.cases) {
+    if (outcome == kVaries) cases[name] = outcome;
+  }
+  for (const auto& [name, outcome] : cases) line("case", name, outcome);
   return text;
 }
 

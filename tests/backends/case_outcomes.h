@@ -3,13 +3,15 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "backends/backends.h"
 
 namespace finity {
 
 struct CaseOutcomes {
-  // By op: "runs" (every case, with the reference's results), "partly" (some cases are declined), "no" (all are).
+  // By op: "runs" (every case, with the reference's results), "partly" (some cases are declined). Others are not
+  // listed.
   std::map<std::string, std::string> ops = {};
   // Cases with another result, a refusal or a crash where the reference has a result: what, and in what words.
   std::map<std::string, std::string> cases = {};
@@ -18,6 +20,9 @@ struct CaseOutcomes {
 };
 
 CaseOutcomes run_cases(Backend& backend);
+
+// A case of which nothing is expected, since it shows what was in memory before.
+inline constexpr std::string_view kVaries = "varies";
 
 struct ReviewedTable {
   std::map<std::string, std::string> ops = {}, cases = {}, reasons = {};

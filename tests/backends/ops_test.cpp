@@ -25,10 +25,12 @@ void compare_tables(const std::map<std::string, std::string>& reviewed, const st
   for (const auto& [name, outcome] : now) {
     const auto found = reviewed.find(name);
     const auto said = words.find(name);
+    if (found != reviewed.end() && found->second == kVaries) continue;
     EXPECT_TRUE(found != reviewed.end() && found->second == outcome)
         << name << ": " << outcome << (said == words.end() ? "" : ": " + said->second);
   }
-  for (const auto& [name, outcome] : reviewed) EXPECT_TRUE(now.contains(name)) << name << " is no longer " << outcome;
+  for (const auto& [name, outcome] : reviewed)
+    EXPECT_TRUE(outcome == kVaries || now.contains(name)) << name << " is no longer " << outcome;
 }
 
 TEST_P(BackendOps, AreAsReviewed) {
@@ -56,9 +58,9 @@ TEST_P(BackendOps, AreAsReviewed) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, BackendOps,
-                         testing::Values(Expected{"onednn", "onednn.tsv", 1}, Expected{"opencv", "opencv.tsv", 1},
-                                         Expected{"tfjs-cpu@4.22.0", "tfjs-cpu-4.22.0.tsv", 1},
-                                         Expected{"tfjs-wasm@4.22.0", "tfjs-wasm-4.22.0.tsv", 1}),
+                         testing::Values(Expected{"onednn", "onednn.tsv", 260}, Expected{"opencv", "opencv.tsv", 100},
+                                         Expected{"tfjs-cpu@4.22.0", "tfjs-cpu-4.22.0.tsv", 225},
+                                         Expected{"tfjs-wasm@4.22.0", "tfjs-wasm-4.22.0.tsv", 205}),
                          [](const auto& info) {
                            std::string name = info.param.backend;
                            for (char& c : name)

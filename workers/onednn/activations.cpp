@@ -71,7 +71,8 @@ void rounded(DnnCall& call) {
 // Absent bounds were the largest numbers before opset 11, and are none since.
 float bound(const DnnCall& call, std::size_t i, const char* attribute, float sign) {
   if (call.version() < 11) return static_cast<float>(call.real(attribute, sign * std::numeric_limits<float>::max()));
-  return call.has(i) ? static_cast<float>(element_as_double(call.in(i), 0)) : sign * std::numeric_limits<float>::infinity();
+  return call.has(i) ? static_cast<float>(element_as_double(call.in(i), 0))
+                     : sign * std::numeric_limits<float>::infinity();
 }
 
 void clipped(DnnCall& call) {

@@ -1,6 +1,7 @@
 // Convolutions, transposed convolutions, pools and resampling. Where windows fall is computed as for the reference
 // and handed over as explicit margins.
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "onednn/call.h"
@@ -50,56 +51,95 @@ Dims grouped(const Dims& w, std::int64_t groups) {
   return result;
 }
 
-void convolve(DnnCall& call) {
-  const Tensor x = call.in(0), w = call.in(1);
-  require_spatial(x.dims());
-  if (w.rank() != x.rank()) throw Error("inputs X and W differ in rank");
-  const Dims y = call.result_dims(), weights = grouped(w.dims(), call.integer("group"));
-  const Shape kernel = Type::tensor_of(DType::undefined, w.dims()).shape;
-  const Geometry at =
-      geometry_of(place(read_window(call, x.rank() - 2, std::span(kernel).subspan(2)), spatial(x.dims())));
-  const bool biased = call.has(2);
-  const Dims bias = biased ? call.in(2).dims() : Dims{};
-  const Desc b = biased ? plain(bias) : Desc();
-  const Desc any_x = call.wanted(x.dims()), any_w = call.wanted(weights), any_y = call.wanted(y);
-  const dnnl::convolution_forward::primitive_desc forward(
-      {prop_kind::forward_training, algorithm::convolution_direct, any_x, any_w, b, any_y, at.strides, at.dilations,
-       at.begin, at.end},
-      cpu());
-  const Operand source(x), filter(w, plain(weights)), offset = biased ? Operand(call.in(2)) : Operand();
+// ---- convolutions, plain and transposed -----------------------------------------
+
+struct Convolution {
+  algorithm kind = algorithm::convolution_direct;
+  Tensor x = {}, w = {};
+  Desc own_w = {};  // our weights, with the axes that the library wants
+  std::optional<Tensor> bias = {};
+  Dims y = {};
+  Geometry at = {};
+  Desc any_x = {}, any_w = {}, any_y = {}, b = {};
+
+  // In the order of elements that the library chooses, or in ours.
+  void choose(const DnnCall& call) {
+    if (call.has(2)) bias = call.in(2);
+    if (bias) b = plain(bias->dims());
+    any_x = call.wanted(x.dims());
+    any_w = call.wanted(own_w.dims());
+    any_y = call.wanted(y);
+  }
+};
+
+template <class ByData, class Forward>
+Tensor by_source(const Convolution& c, const Forward& forward, const Operand& by_y) {
+  const typename ByData::primitive_desc backward(
+      {c.kind, c.any_x, c.any_w, c.any_y, c.at.strides, c.at.dilations, c.at.begin, c.at.end}, cpu(), forward);
+  const Operand filter(c.w, c.own_w);
+  const Memory by_x = blank(backward.diff_src_desc());
+  run(ByData(backward), {{DNNL_ARG_DIFF_DST, by_y.as(backward.diff_dst_desc())},
+                         {DNNL_ARG_WEIGHTS, filter.as(backward.weights_desc())},
+                         {DNNL_ARG_DIFF_SRC, by_x}});
+  return read(by_x, c.x.dims());
+}
+
+template <class ByWeights, class Forward>
+Gradients by_parameters(const Convolution& c, const Forward& forward, const Operand& by_y) {
+  const typename ByWeights::primitive_desc backward(
+      {c.kind, c.any_x, c.any_w, c.b, c.any_y, c.at.strides, c.at.dilations, c.at.begin, c.at.end}, cpu(), forward);
+  const Operand source(c.x);
+  const Memory by_w = blank(backward.diff_weights_desc());
+  const Memory by_b = c.bias ? blank(backward.diff_bias_desc()) : Memory();
+  Arguments arguments{{DNNL_ARG_SRC, source.as(backward.src_desc())},
+                      {DNNL_ARG_DIFF_DST, by_y.as(backward.diff_dst_desc())},
+                      {DNNL_ARG_DIFF_WEIGHTS, by_w}};
+  if (c.bias) arguments[DNNL_ARG_DIFF_BIAS] = by_b;
+  run(ByWeights(backward), arguments);
+  Gradients result{read(by_w, c.w.dims(), c.own_w)};
+  if (c.bias) result.emplace_back(read(by_b, c.bias->dims()));
+  return result;
+}
+
+template <class Forward, class ByData, class ByWeights>
+void run_convolution(DnnCall& call, Convolution c) {
+  c.choose(call);
+  const typename Forward::primitive_desc forward({prop_kind::forward_training, c.kind, c.any_x, c.any_w, c.b, c.any_y,
+                                                  c.at.strides, c.at.dilations, c.at.begin, c.at.end},
+                                                 cpu());
+  const Operand source(c.x), filter(c.w, c.own_w), offset = c.bias ? Operand(*c.bias) : Operand();
   const Memory result = blank(forward.dst_desc());
   Arguments arguments{{DNNL_ARG_SRC, source.as(forward.src_desc())},
                       {DNNL_ARG_WEIGHTS, filter.as(forward.weights_desc())},
                       {DNNL_ARG_DST, result}};
-  if (biased) arguments[DNNL_ARG_BIAS] = offset.memory();
-  run(dnnl::convolution_forward(forward), arguments);
-  call.out(0, read(result, y));
-  call.derived([=](Given given) -> Gradients {
+  if (c.bias) arguments[DNNL_ARG_BIAS] = offset.memory();
+  run(Forward(forward), arguments);
+  call.out(0, read(result, c.y));
+  call.derived([c, forward](Given given) -> Gradients {
     const Operand by_y(*given[0]);
-    const dnnl::convolution_backward_data::primitive_desc by_data(
-        {algorithm::convolution_direct, any_x, any_w, any_y, at.strides, at.dilations, at.begin, at.end}, cpu(),
-        forward);
-    const Memory by_x = blank(by_data.diff_src_desc());
-    run(dnnl::convolution_backward_data(by_data), {{DNNL_ARG_DIFF_DST, by_y.as(by_data.diff_dst_desc())},
-                                                   {DNNL_ARG_WEIGHTS, filter.as(by_data.weights_desc())},
-                                                   {DNNL_ARG_DIFF_SRC, by_x}});
-    const dnnl::convolution_backward_weights::primitive_desc by_weights(
-        {algorithm::convolution_direct, any_x, any_w, b, any_y, at.strides, at.dilations, at.begin, at.end}, cpu(),
-        forward);
-    const Memory by_w = blank(by_weights.diff_weights_desc());
-    const Memory by_b = biased ? blank(by_weights.diff_bias_desc()) : Memory();
-    Arguments backward{{DNNL_ARG_SRC, source.as(by_weights.src_desc())},
-                       {DNNL_ARG_DIFF_DST, by_y.as(by_weights.diff_dst_desc())},
-                       {DNNL_ARG_DIFF_WEIGHTS, by_w}};
-    if (biased) backward[DNNL_ARG_DIFF_BIAS] = by_b;
-    run(dnnl::convolution_backward_weights(by_weights), backward);
-    Gradients result{read(by_x, x.dims()), read(by_w, weights).reshaped(w.dims())};
-    if (biased) result.emplace_back(read(by_b, bias));
-    return result;
+    Gradients gradients{by_source<ByData>(c, forward, by_y)};
+    for (auto& more : by_parameters<ByWeights>(c, forward, by_y)) gradients.push_back(std::move(more));
+    return gradients;
   });
 }
 
-// ---- transposed ------------------------------------------------------------------
+Window window_of(const DnnCall& call, const Tensor& x, const Tensor& w) {
+  require_spatial(x.dims());
+  if (w.rank() != x.rank()) throw Error("inputs X and W differ in rank");
+  const Shape kernel = Type::tensor_of(DType::undefined, w.dims()).shape;
+  return read_window(call, x.rank() - 2, std::span(kernel).subspan(2));
+}
+
+void convolve(DnnCall& call) {
+  const Tensor &x = call.in(0), &w = call.in(1);
+  const Window window = window_of(call, x, w);
+  run_convolution<dnnl::convolution_forward, dnnl::convolution_backward_data, dnnl::convolution_backward_weights>(
+      call, {.x = x,
+             .w = w,
+             .own_w = plain(grouped(w.dims(), call.integer("group"))),
+             .y = call.result_dims(),
+             .at = geometry_of(place(window, spatial(x.dims())))});
+}
 
 // Our weights [C, M/g, ...] as the [g, M/g, C/g, ...] that the library wants.
 Desc turned_weights(const Dims& w, std::int64_t groups) {
@@ -136,52 +176,16 @@ Geometry transposed_geometry(const DnnCall& call, const Window& window, const Di
 }
 
 void convolve_transposed(DnnCall& call) {
-  const Tensor x = call.in(0), w = call.in(1);
-  require_spatial(x.dims());
+  const Tensor &x = call.in(0), &w = call.in(1);
+  const Window window = window_of(call, x, w);
   const Dims y = call.result_dims();
-  const Shape kernel = Type::tensor_of(DType::undefined, w.dims()).shape;
-  const Window window = read_window(call, x.rank() - 2, std::span(kernel).subspan(2));
-  const Geometry at = transposed_geometry(call, window, x.dims(), y);
-  const Desc own = turned_weights(w.dims(), call.integer("group"));
-  const bool biased = call.has(2);
-  const Dims bias = biased ? call.in(2).dims() : Dims{};
-  const Desc b = biased ? plain(bias) : Desc();
-  const Desc any_x = call.wanted(x.dims()), any_w = call.wanted(own.dims()), any_y = call.wanted(y);
-  const dnnl::deconvolution_forward::primitive_desc forward(
-      {prop_kind::forward_training, algorithm::deconvolution_direct, any_x, any_w, b, any_y, at.strides, at.dilations,
-       at.begin, at.end},
-      cpu());
-  const Operand source(x), filter(w, own), offset = biased ? Operand(call.in(2)) : Operand();
-  const Memory result = blank(forward.dst_desc());
-  Arguments arguments{{DNNL_ARG_SRC, source.as(forward.src_desc())},
-                      {DNNL_ARG_WEIGHTS, filter.as(forward.weights_desc())},
-                      {DNNL_ARG_DST, result}};
-  if (biased) arguments[DNNL_ARG_BIAS] = offset.memory();
-  run(dnnl::deconvolution_forward(forward), arguments);
-  call.out(0, read(result, y));
-  call.derived([=](Given given) -> Gradients {
-    const Operand by_y(*given[0]);
-    const dnnl::deconvolution_backward_data::primitive_desc by_data(
-        {algorithm::deconvolution_direct, any_x, any_w, any_y, at.strides, at.dilations, at.begin, at.end}, cpu(),
-        forward);
-    const Memory by_x = blank(by_data.diff_src_desc());
-    run(dnnl::deconvolution_backward_data(by_data), {{DNNL_ARG_DIFF_DST, by_y.as(by_data.diff_dst_desc())},
-                                                     {DNNL_ARG_WEIGHTS, filter.as(by_data.weights_desc())},
-                                                     {DNNL_ARG_DIFF_SRC, by_x}});
-    const dnnl::deconvolution_backward_weights::primitive_desc by_weights(
-        {algorithm::deconvolution_direct, any_x, any_w, b, any_y, at.strides, at.dilations, at.begin, at.end}, cpu(),
-        forward);
-    const Memory by_w = blank(by_weights.diff_weights_desc());
-    const Memory by_b = biased ? blank(by_weights.diff_bias_desc()) : Memory();
-    Arguments backward{{DNNL_ARG_SRC, source.as(by_weights.src_desc())},
-                       {DNNL_ARG_DIFF_DST, by_y.as(by_weights.diff_dst_desc())},
-                       {DNNL_ARG_DIFF_WEIGHTS, by_w}};
-    if (biased) backward[DNNL_ARG_DIFF_BIAS] = by_b;
-    run(dnnl::deconvolution_backward_weights(by_weights), backward);
-    Gradients result{read(by_x, x.dims()), read(by_w, w.dims(), own)};
-    if (biased) result.emplace_back(read(by_b, bias));
-    return result;
-  });
+  run_convolution<dnnl::deconvolution_forward, dnnl::deconvolution_backward_data, dnnl::deconvolution_backward_weights>(
+      call, {.kind = algorithm::deconvolution_direct,
+             .x = x,
+             .w = w,
+             .own_w = turned_weights(w.dims(), call.integer("group")),
+             .y = y,
+             .at = transposed_geometry(call, window, x.dims(), y)});
 }
 
 // ---- pools -----------------------------------------------------------------------

@@ -3,9 +3,9 @@
 
 const fs = require('fs');
 
-const kind = {hello: 1, load: 2, run: 3, stage: 4, loaded: 5, results: 6, failure: 7, gradient: 8, gradients: 9};
+const kind = {hello: 1, load: 2, run: 3, stage: 4, loaded: 5, results: 6, failure: 7, gradient: 8, gradients: 9, task: 10, stop: 12};
 const stage = {load: 1, run: 2, read: 3};
-const protocolVersion = 2;
+const protocolVersion = 3;
 
 // Thrown for what the library does not implement.
 class Unsupported extends Error {}

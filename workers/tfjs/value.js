@@ -52,6 +52,7 @@ class Value {
       return Buffer.from(new BigInt64Array(this.list.map((x) => BigInt(x))).buffer);
     }
     const data = size === 0 ? [] : this.tensor.dataSync();
+    if (data.length !== size) throw new Error(`the library gives ${data.length} elements for the shape [${this.dims}]`);
     if (this.dtype === FLOAT) return Buffer.from(Float32Array.from(data).buffer);
     if (this.dtype === INT32) return Buffer.from(Int32Array.from(data).buffer);
     return Buffer.from(Uint8Array.from(data));

@@ -15,6 +15,7 @@ function axesOf(c, dims, kernel) {
   const lists = [[kernel, n], [strides, n], [dilations, n], [pads, 2 * n]];
   if (lists.some(([list, length]) => list.length !== length)) throw new Error('an attribute has not as many numbers as axes');
   if ([...kernel, ...strides, ...dilations].some((x) => x < 1)) throw new Error('a window has no extent or step');
+  if (kernel.reduce((a, b) => a * b, 1) > 1e7) c.lacks('a window of more than ten million elements would take minutes');
   if (pads.some((x) => x < 0)) c.lacks('margins that cut off are not written for TensorFlow.js');
   return kernel.map((k, i) => {
     const axis = {size: dims[i + 2], kernel: k, stride: strides[i], dilation: dilations[i], begin: pads[i], end: pads[i + n]};

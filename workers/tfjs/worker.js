@@ -130,6 +130,7 @@ function answer(tf, state, message) {
     state.model = load(Buffer.from(reader.bytes()));
     return new Writer(kind.loaded).take();
   }
+  if (message[0] === kind.task) throw new Unsupported('tfjs does no tasks');
   sendStage(stage.run);
   if (state.model === null) throw new Error('no model is loaded');
   const reader = new Reader(message);
@@ -156,6 +157,7 @@ function serve(tf, version) {
   send(hello.take());
   const state = {model: null};
   for (let message = receive(); message !== null; message = receive()) {
+    if (message[0] === kind.stop) continue;  // of a task that had ended
     try {
       send(scoped(tf, () => answer(tf, state, message)));
     } catch (error) {
