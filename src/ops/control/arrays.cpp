@@ -18,8 +18,14 @@ constexpr std::string_view kDomain = "finity";
 
 // ---- ArrayNew ----------------------------------------------------------------
 
+DType element_dtype(const Call& call) {
+  const std::optional<DType> dtype = dtype_from_code(call.integer("dtype"));
+  if (!dtype || *dtype == DType::undefined) throw Error("attribute 'dtype' is no element type");
+  return *dtype;
+}
+
 void infer_new(InferCall& call) {
-  const DType dtype = *dtype_from_code(call.integer("dtype"));
+  const DType dtype = element_dtype(call);
   call.set_dtype(0, dtype);
   if (call.integer("ranked") == 0) return;
   Shape shape(1);
@@ -34,7 +40,7 @@ void eval_new(EvalCall& call) {
   Dims dims = {size};
   // Sizes that are open become those of the first element that is written.
   for (const std::int64_t each : call.integers("shape")) dims.push_back(std::max<std::int64_t>(each, 0));
-  call.out(0, Tensor(*dtype_from_code(call.integer("dtype")), std::move(dims)));
+  call.out(0, Tensor(element_dtype(call), std::move(dims)));
 }
 
 void range_new(RangeCall& call) {

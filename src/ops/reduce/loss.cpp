@@ -250,10 +250,12 @@ void range_cross_entropy_loss(RangeCall& call) {
 
 constexpr std::string_view kLossAttrs = "ignore_index: int; reduction: string = mean {none, sum, mean}";
 
-// The op computes it itself.
+// The op computes it itself, if it is asked to.
 void ctc_gradient(BuildCall& call) {
-  if (!call.has_output(1)) throw Unsupported("the gradient is not among its results");
-  call.give(0, call.product(call.out(1), call.add("Unsqueeze", {call.grad(0), call.ints({0, 2})})));
+  if (call.has_grad(1)) throw Unsupported("the derivative of its own gradient is not known");
+  const ValueId gradient =
+      call.has_output(1) ? call.out(1) : call.add_all("finity:CTCLoss", call.node().inputs, 2, call.node().attrs)[1];
+  call.give(0, call.product(gradient, call.add("Unsqueeze", {call.grad(0), call.ints({0, 2})})));
 }
 
 const OpDef kOps[] = {
