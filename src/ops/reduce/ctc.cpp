@@ -161,7 +161,9 @@ void range_ctc_loss(RangeCall& call) {
     const double steps = shaped ? scores.size_limits(0).most : kManyElements;
     const double classes = shaped ? scores.size_limits(2).most : kManyElements;
     constexpr double kSlack = 1.001;  // far more than any way of adding logarithms loses
-    loss = from_bounds(dtype, -1e-3, steps * (x.hi - x.lo + std::log(std::max(classes, 1.0)) + 1e-3) * kSlack);
+    // Where scores lie so far apart that their logarithms are rounded to 0, each of at most 3^steps ways counts as 1.
+    const double lost = std::min(steps * (x.hi - x.lo + 1) * 1e-4, steps * std::log(3.0)) * kSlack + 1e-3;
+    loss = from_bounds(dtype, -lost, steps * (x.hi - x.lo + std::log(std::max(classes, 1.0)) + 1e-3) * kSlack);
     loss.pinf = true;
     gradient = from_bounds(dtype, -kSlack, kSlack);
   }
