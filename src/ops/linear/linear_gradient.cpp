@@ -16,6 +16,7 @@ namespace {
 // The last two axes exchanged.
 ValueId transposed(BuildCall& call, ValueId x) {
   std::vector<std::int64_t> perm(call.rank(x));
+  if (perm.size() < 2) throw Unsupported("an operand is no matrix");
   std::iota(perm.begin(), perm.end(), 0);
   std::swap(perm[perm.size() - 2], perm[perm.size() - 1]);
   Attrs attrs;
