@@ -75,7 +75,7 @@ std::string drawn(const std::string& chain) {
     x += width + 1;
   }
   std::ostringstream out;
-  out << "<svg width=\"" << x + 1 << "\" height=\"26\">" << boxes.str() << "</svg>";
+  out << "<svg viewBox=\"0 0 " << x + 1 << " 26\" width=\"" << x + 1 << "\">" << boxes.str() << "</svg>";
   return out.str();
 }
 
@@ -94,7 +94,7 @@ std::string curve(const std::vector<std::int64_t>& points) {
 constexpr const char* kStyle =
     "body{font:15px/1.4 sans-serif;margin:2em auto;max-width:70em;padding:0 "
     "1em;color:#222}table{border-collapse:collapse;"
-    "width:100%}td,th{border-bottom:1px solid "
+    "width:100%;table-layout:fixed}td svg{max-width:100%}td{overflow-wrap:anywhere}td,th{border-bottom:1px solid "
     "#ddd;padding:.4em;text-align:left;vertical-align:top}svg{fill:none;stroke:#567}"
     "svg text{fill:#222;stroke:none;font-size:12px;text-anchor:middle}.new{font-weight:bold}.curve{background:#f6f6f6}";
 
@@ -193,7 +193,9 @@ std::string as_page(const Summary& summary) {
       << " layer checks, " << summary.elements << " elements, " << summary.undecided
       << " of them undecided.</p><h2>Coverage over models</h2>" << curve(summary.cells_over_time) << "<ul>";
   for (const auto& [kind, cells] : summary.coverage) out << "<li>" << escaped(kind) << ": " << cells << "</li>";
-  out << "</ul><h2>Findings</h2><table><tr><th>model</th><th>what</th><th>versions</th><th>known</th></tr>";
+  out << "</ul><h2>Findings</h2><table><tr><th style=\"width:32%\">model</th><th "
+         "style=\"width:36%\">what</th><th>versions"
+         "</th><th>known</th></tr>";
   for (const FindingLine& f : summary.findings) {
     out << "<tr><td>" << drawn(f.chain) << "<br><a href=\"" << escaped(f.folder) << "/README.md\">" << escaped(f.folder)
         << "</a></td><td>" << escaped(f.backend) << ": " << escaped(f.symptom) << (f.optimised ? ", optimised" : "")
