@@ -14,30 +14,13 @@
 #include "program/engine.h"
 #include "tensor/convert.h"
 #include "tensor/float_formats.h"
+#include "trigger/distance_text.h"
 #include "types/graph_writer.h"
 #include "types/hazard_quantity.h"
 
 namespace finity {
 
 namespace {
-
-std::string number_text(double x) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.6g", x);
-  return text;
-}
-
-std::string set_text(const UnsafeSet& set) {
-  std::string text;
-  for (const Unsafe& part : set) {
-    if (!text.empty()) text += " or ";
-    if (part.lo == part.hi) text += number_text(part.lo);
-    else if (std::isinf(part.lo)) text += "<= " + number_text(part.hi);
-    else if (std::isinf(part.hi)) text += ">= " + number_text(part.lo);
-    else text += "in [" + number_text(part.lo) + ", " + number_text(part.hi) + "]";
-  }
-  return text;
-}
 
 // Cheap ops, and exact enough in double to be worth it.
 bool is_light(const Node& node) {
@@ -246,7 +229,7 @@ class Preparer {
     if (!quantity.valid()) return false;
     const ValueId exact = hazard->quantity == nullptr ? losses_.wide(quantity) : losses_.as_double(quantity);
     if (only_infinities(unsafe)) return write_room(exact, quantity, max_finite(dtype), suspect);
-    suspect.unsafe = set_text(unsafe);
+    suspect.unsafe = unsafe_values_text(unsafe);
     const ValueId own = losses_.as_double(quantity);
     name_value(losses_.over_all("ReduceMin", losses_.distances(own, unsafe)), suspect.distance);
     const ValueId each = losses_.distances(exact, unsafe);

@@ -11,6 +11,7 @@
 #include "ops/table/op.h"
 #include "tensor/convert.h"
 #include "tensor/float_formats.h"
+#include "trigger/distance_text.h"
 #include "types/hazard_quantity.h"
 
 namespace finity {
@@ -23,24 +24,6 @@ Bindings sizes_of(const Drawn& drawn) {
     if (datum.tensor() != nullptr) bindings.inputs[name] = datum.tensor()->dims();
   }
   return bindings;
-}
-
-std::string number_text(double x) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.6g", x);
-  return text;
-}
-
-std::string set_text(const UnsafeSet& set) {
-  std::string text;
-  for (const Unsafe& part : set) {
-    if (!text.empty()) text += " or ";
-    if (part.lo == part.hi) text += number_text(part.lo);
-    else if (std::isinf(part.lo)) text += "<= " + number_text(part.hi);
-    else if (std::isinf(part.hi)) text += ">= " + number_text(part.lo);
-    else text += "in [" + number_text(part.lo) + ", " + number_text(part.hi) + "]";
-  }
-  return text;
 }
 
 // Writes the loss behind a widened model.
@@ -142,7 +125,7 @@ ValueId Objective::add_hazard(GraphWriter& writer, NodeId node, const Hazard& ha
   const UnsafeSet unsafe = hazard.unsafe(dtype);
   if (unsafe.empty() || !quantity.valid()) return {};
   if (!only_infinities(unsafe)) {
-    unsafe_ = set_text(unsafe);
+    unsafe_ = unsafe_values_text(unsafe);
     return loss.distance(quantity, unsafe);
   }
   overflow_ = true;
@@ -285,8 +268,8 @@ Evaluation Objective::evaluate(const Drawn& drawn, std::uint64_t seed, Worker* t
 
 std::string Objective::describe(double distance) const {
   if (distance <= 0) return "reached in double precision, but not in the model's own format";
-  if (!overflow_) return number_text(distance) + " away from " + unsafe_;
-  return "at most " + number_text(limit_ * std::exp(-distance)) + " of " + number_text(limit_);
+  if (!overflow_) return distance_text(distance) + " away from " + unsafe_;
+  return "at most " + distance_text(limit_ * std::exp(-distance)) + " of " + distance_text(limit_);
 }
 
 }  // namespace finity
