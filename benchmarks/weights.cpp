@@ -44,7 +44,7 @@ void range_rule(benchmark::State& state, const char* op, const Dims& x, const Di
   const BodyId body = builder.add_body("g");
   Node node;
   node.op = find_op("", op);
-  node.op_type = node.op->name;
+  node.op_type = node.op->identity.name;
   node.version = 13;
   node.body = body;
   builder.info().opsets[""] = 13;
@@ -61,11 +61,11 @@ void range_rule(benchmark::State& state, const char* op, const Dims& x, const Di
   for (auto _ : state) {
     Symbols symbols;
     const Node& one = graph.nodes()[0];
-    RangeCall call(graph, one,
+    RangeCall call(call_of(graph, one),
                    {{&range, &types[one.inputs[0]], nullptr, nullptr},
                     {&weights, &types[one.inputs[1]], graph.value(one.inputs[1]).constant, nullptr}},
-                   {&types[one.outputs[0]]}, settings, symbols, nullptr);
-    one.op->range(call);
+                   {&types[one.outputs[0]]}, settings, symbols);
+    one.op->analysis.range(call);
     benchmark::DoNotOptimize(call.outs().data());
   }
   state.SetBytesProcessed(state.iterations() * element_count(w) * 4);

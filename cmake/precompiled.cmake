@@ -1,7 +1,7 @@
-# Headers that nearly every file reads, compiled once. Off under sanitizers, fuzzers and clang-tidy, which so also see
-# that every file includes what it uses.
+# Headers that nearly every file reads, compiled once. Off for fuzzers and clang-tidy, which so also see that every file
+# includes what it uses.
 option(FINITY_PCH "precompile standard headers" ON)
-if(FINITY_SANITIZE OR FINITY_FUZZERS)
+if(FINITY_FUZZERS)
   set(FINITY_PCH OFF)
 endif()
 

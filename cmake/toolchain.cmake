@@ -15,7 +15,7 @@ if(FINITY_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(finity_options INTERFACE -Wno-maybe-uninitialized)
 endif()
 if(FINITY_SANITIZE)
-  target_compile_options(finity_options INTERFACE -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined
+  target_compile_options(finity_options INTERFACE -O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined
                                                   -fno-sanitize-recover=all)
   target_link_options(finity_options INTERFACE -fsanitize=address,undefined)
 endif()

@@ -14,7 +14,7 @@ import pathlib
 import re
 import sys
 
-LAYERS = ["base", "tensor", "graph", "domain", "ops", "types", "gradient", "formats", "exec", "backends", "check", "trigger", "program", "report", "bench", "store", "fuzz", "cli"]
+LAYERS = ["base", "tensor", "graph", "domain", "ops", "types", "gradient", "formats", "exec", "backends", "check", "trigger", "program", "report", "bench", "store", "fuzz", "muffin", "cli"]
 FOREIGN = ("torch/", "ATen/", "c10/")
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">\n]*)[">]', re.MULTILINE)

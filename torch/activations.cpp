@@ -133,19 +133,10 @@ at::Tensor with_bias(const TorchCall& call) {
   return at::add(x, call.in(1));
 }
 
-void lower_fast_gelu(TorchCall& call) { call.out(0, tanh_gelu(with_bias(call))); }
-void lower_bias_gelu(TorchCall& call) { call.out(0, exact_gelu(with_bias(call))); }
-void lower_quick_gelu(TorchCall& call) { call.out(0, swish(call.in(0), call.real("alpha"))); }
-
 void lower_bias_split_gelu(TorchCall& call) {
   if (call.in(0).dim() == 0 || call.in(0).size(-1) % 2 != 0) throw Error("the last axis has no halves");
   const std::vector<at::Tensor> halves = at::chunk(with_bias(call), 2, -1);
   call.out(0, at::mul(halves.at(0), exact_gelu(halves.at(1))));
-}
-
-void lower_bias_add(TorchCall& call) {
-  require_same_shape(call.in(0), call.in(2));
-  call.out(0, at::add(with_bias(call), call.in(2)));
 }
 
 void lower_affine(TorchCall& call) { call.out(0, at::add(at::mul(call.in(0), call.real("alpha")), call.real("beta"))); }
@@ -193,12 +184,7 @@ constexpr TorchLowering kEntries[] = {
     {"Mish", "", unary<at::mish>},
     {"Gelu", "", lower_gelu},
     {"Shrink", "", lower_shrink},
-    {"Gelu", "com.microsoft", unary<exact_gelu>},
-    {"FastGelu", "com.microsoft", lower_fast_gelu},
-    {"QuickGelu", "com.microsoft", lower_quick_gelu},
-    {"BiasGelu", "com.microsoft", lower_bias_gelu},
     {"BiasSplitGelu", "com.microsoft", lower_bias_split_gelu},
-    {"BiasAdd", "com.microsoft", lower_bias_add},
     {"ReluGrad", "com.microsoft", lower_relu_grad},
     {"Affine", "", lower_affine},
     {"Scale", "", lower_scale},

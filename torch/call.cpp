@@ -10,9 +10,9 @@
 
 namespace finity {
 
-TorchCall::TorchCall(const Graph& graph, const Node& node, std::span<const TorchValue> in,
-                     std::span<const DType> dtypes, Rng& rng, const RunBody& run_body)
-    : Call(graph, node), in_(in), dtypes_(dtypes), out_(node.outputs.size()), rng_(rng), run_body_(run_body) {}
+TorchCall::TorchCall(OpCall what, std::span<const TorchValue> in, std::span<const DType> dtypes, Rng& rng,
+                     const RunBody& run_body)
+    : Call(std::move(what)), in_(in), dtypes_(dtypes), out_(output_count()), rng_(rng), run_body_(run_body) {}
 
 const TorchValue& TorchCall::value(std::size_t i) const {
   static const TorchValue kAbsent;
@@ -63,8 +63,8 @@ std::vector<Dims> TorchCall::inferred_dims() const {
     known[i] = to_host(in_[i].tensor, in_[i].dtype);
     operands[i].value = &known[i];
   }
-  InferCall call(graph(), node(), std::move(operands), {});
-  node().op->infer(call);
+  InferCall call(description(), std::move(operands));
+  op().meaning.infer(call);
   std::vector<Dims> result;
   for (const Type& type : call.outs()) {
     const std::optional<Dims> dims = type.ranked ? type.dims() : std::nullopt;
@@ -81,11 +81,8 @@ std::vector<Datum> TorchCall::reference() const {
 }
 
 std::vector<Datum> TorchCall::reference(std::span<const Datum> operands) const {
-  const auto no_body = [](BodyId, std::span<const Datum>) -> std::vector<Datum> {
-    throw Unsupported("has a subgraph");
-  };
-  EvalCall call(graph(), node(), operands, rng_, no_body);
-  node().op->eval(call);
+  EvalCall call(description(), operands, rng_);
+  op().meaning.eval(call);
   return std::move(call.outs());
 }
 

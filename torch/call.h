@@ -20,8 +20,8 @@ class TorchCall : public Call {
   using RunBody = std::function<std::vector<TorchValue>(BodyId, std::span<const TorchValue>)>;
 
   // `dtypes` are those of the outputs; undefined where they are not known before the run.
-  TorchCall(const Graph& graph, const Node& node, std::span<const TorchValue> in, std::span<const DType> dtypes,
-            Rng& rng, const RunBody& run_body);
+  TorchCall(OpCall what, std::span<const TorchValue> in, std::span<const DType> dtypes, Rng& rng,
+            const RunBody& run_body);
 
   // Throws Error when the operand is absent or not a tensor that LibTorch has.
   const at::Tensor& in(std::size_t i) const;

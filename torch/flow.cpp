@@ -39,7 +39,7 @@ constexpr std::int64_t kMaxIterations = 10'000'000;
 
 // Scalars, or vectors of one element where the body declares them so.
 TorchValue as_declared(const TorchCall& call, const Body& body, std::size_t input, TorchValue value) {
-  const Type& declared = call.graph().value(body.inputs[input]).type;
+  const Type& declared = call.bodies().value(body.inputs[input]).type;
   const bool vector = declared.is_tensor() && declared.ranked && declared.shape.size() == 1;
   if (value.tensor.numel() != 1) return value;
   value.tensor = vector ? value.tensor.reshape({1}) : value.tensor.reshape({});
@@ -48,7 +48,7 @@ TorchValue as_declared(const TorchCall& call, const Body& body, std::size_t inpu
 
 void lower_loop(TorchCall& call) {
   const BodyId id = call.body("body");
-  const Body& body = call.graph().body(id);
+  const Body& body = call.bodies().body(id);
   const std::size_t states = call.input_count() - std::min<std::size_t>(call.input_count(), 2);
   require_body_arity(call, id, 2 + states, 1 + states);
   const std::size_t scans = body.outputs.size() - 1 - states;
@@ -83,7 +83,7 @@ std::vector<std::int64_t> per_entry(const TorchCall& call, std::string_view name
 void lower_scan(TorchCall& call) {
   if (call.version() < 9) throw Unsupported("Scan of opset 8, which has a batch axis");
   const BodyId id = call.body("body");
-  const Body& body = call.graph().body(id);
+  const Body& body = call.bodies().body(id);
   const auto inputs = static_cast<std::size_t>(call.integer("num_scan_inputs"));
   if (inputs < 1 || inputs > call.input_count()) throw Error("attribute 'num_scan_inputs' is out of range");
   const std::size_t states = call.input_count() - inputs;

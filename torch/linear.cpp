@@ -75,13 +75,6 @@ void lower_fused_gemm(TorchCall& call) {
   call.out(0, activated(function, y, alpha, call.real("activation_beta", 0.5)));
 }
 
-void lower_gemm_fast_gelu(TorchCall& call) {
-  const at::Tensor y = at::matmul(call.in(0), call.in(1));
-  if (call.has(2) && (call.in(2).dim() != 1 || call.in(2).size(0) != y.size(-1)))
-    throw Error("bias has not one element per column");
-  call.out(0, tanh_gelu(call.has(2) ? at::add(y, call.in(2)) : y));
-}
-
 // ---- integers -------------------------------------------------------------------
 
 // x minus its zero point, which is one number or one per row (column) of the matrix.
@@ -106,7 +99,6 @@ constexpr TorchLowering kEntries[] = {
     {"FusedMatMul", "com.microsoft", lower_fused_matmul},
     {"TransposeMatMul", "com.microsoft", lower_fused_matmul},
     {"FusedGemm", "com.microsoft", lower_fused_gemm},
-    {"GemmFastGelu", "com.microsoft", lower_gemm_fast_gelu},
     {"Inverse", "com.microsoft", lower_inverse},
 };
 

@@ -47,7 +47,7 @@ void lower_cross_entropy(TorchCall& call) {
   // The logarithms are rounded to the operand's dtype before they are added.
   const at::Tensor logs = settled(at::log_softmax(call.in(0), 1), call.dtype(0)).to(call.in(0).scalar_type());
   std::optional<std::int64_t> ignored = ignored_label(call);
-  if (call.node().domain == "com.microsoft" && call.has(3)) ignored = call.in(3).item<std::int64_t>();
+  if (call.op().identity.domain == "com.microsoft" && call.has(3)) ignored = call.in(3).item<std::int64_t>();
   call.out(0, likelihood(call, logs, ignored));
   call.out(1, logs);
 }

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "exec/serve.h"
+#include "exec/whereabouts.h"
 #include "torch/engine.h"
 
 int main(int argc, char** argv) {
@@ -11,6 +12,7 @@ int main(int argc, char** argv) {
     std::fputs("usage: finity-torch [--no-onednn]\n", stderr);
     return 2;
   }
+  finity::tell_whereabouts();
   using finity::TorchKernels;
   return finity::serve([&] { return finity::make_torch_engine(own ? TorchKernels::own : TorchKernels::usual); });
 }

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "ops/norm/norm_attrs.h"
 #include "torch/lowering.h"
 
 namespace finity {
@@ -30,10 +31,9 @@ at::Tensor shifted(const at::Tensor& x, const at::Tensor& scale, const at::Tenso
 
 // x in the dtype that rows are standardised in.
 at::Tensor stashed(const TorchCall& call, const at::Tensor& x) {
-  const auto dtype = dtype_from_code(call.integer("stash_type"));
-  if (!dtype || !is_float(*dtype) || info(*dtype).bits < 16) throw Error("attribute 'stash_type' is no float type");
-  if (info(*dtype).bits < 32) throw Unsupported("rows are standardised in float32 or float64 only");
-  return x.to(carrier(*dtype));
+  const DType dtype = stash_type(call);
+  if (info(dtype).bits < 32) throw Unsupported("rows are standardised in float32 or float64 only");
+  return x.to(carrier(dtype));
 }
 
 template <bool kCentred>
@@ -82,13 +82,6 @@ void lower_group_norm(TorchCall& call) {
 
 // ---- per channel -----------------------------------------------------------------
 
-bool trains(const Call& call) {
-  if (call.version() >= 14) return call.integer("training_mode") != 0;
-  bool statistics = false;
-  for (std::size_t i = 1; i < 5; ++i) statistics = statistics || call.has_output(i);
-  return statistics && (call.version() >= 7 || call.integer("is_test") == 0);
-}
-
 // The operands in one dtype, x as [N, features, rest]: a feature is a channel, or every position of it when not
 // spatial. A vector has one channel.
 struct BatchNorm {
@@ -98,7 +91,7 @@ struct BatchNorm {
 BatchNorm batch_norm_of(const TorchCall& call) {
   const at::Tensor& x = call.in(0);
   if (x.dim() == 0) throw Error("X is a scalar, expected rank 1 or more");
-  const bool spatial = call.version() >= 9 || call.integer("spatial") != 0;
+  const bool spatial = batch_is_spatial(call);
   bool wide = false;
   for (std::size_t i = 0; i < 5; ++i) wide = wide || call.in(i).scalar_type() == at::kDouble;
   const auto operand = [&](std::size_t i) { return wide ? call.in(i).to(at::kDouble) : call.in(i); };
@@ -130,7 +123,7 @@ void use_batch_moments(TorchCall& call, BatchNorm& norm) {
 
 void lower_batch_norm(TorchCall& call) {
   BatchNorm norm = batch_norm_of(call);
-  if (trains(call)) use_batch_moments(call, norm);
+  if (batch_trains(call)) use_batch_moments(call, norm);
   const at::Tensor deviation = at::sqrt(at::add(norm.variance, call.real("epsilon")));
   const at::Tensor normalized = at::div(at::sub(norm.x, norm.mean), deviation);
   call.out(0, at::add(at::mul(normalized, norm.scale), norm.bias).reshape(call.in(0).sizes()));

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/memory_error.h"
+#include "exec/whereabouts.h"
 #include "ops/table/op.h"
 
 namespace finity {
@@ -78,6 +79,7 @@ TorchProgram::TorchProgram(std::shared_ptr<const Graph> graph)
 
 TorchProgram::Step TorchProgram::step_of(const Node& node) const {
   Step step;
+  step.place = describe(*graph_, node);
   if (node.op != nullptr) step.lowering = find_lowering(*node.op);
   for (const ValueId id : node.outputs) {
     const bool tensor = id.valid() && types_[id].is_tensor();
@@ -127,6 +129,7 @@ std::vector<NodeId> TorchProgram::plan(std::span<const ValueId> wanted, std::spa
 
 void TorchProgram::run(std::span<const NodeId> plan, TorchRun& run) const {
   for (const NodeId id : plan) run_node(graph_->node(id), run);
+  working_at(nullptr);
 }
 
 const TorchValue& TorchProgram::operand(ValueId id, TorchRun& run) const {
@@ -147,9 +150,10 @@ const TorchValue& TorchProgram::operand(ValueId id, TorchRun& run) const {
 void TorchProgram::run_node(const Node& node, TorchRun& run) const {
   const Step& step = steps_[static_cast<std::size_t>(&node - graph_->nodes().data())];
   const TorchLowering& lowering = *step.lowering;
+  working_at(step.place.c_str());
   // A node without operands gives the same every time, unless it draws numbers.
   const bool fixed =
-      node.inputs.empty() && node.outputs.size() == 1 && !node.op->random && bodies_of(node.attrs).empty();
+      node.inputs.empty() && node.outputs.size() == 1 && !node.op->traits.random && bodies_of(node.attrs).empty();
   TorchValue* constant = fixed && node.outputs[0].valid() ? &constants_[node.outputs[0].at()] : nullptr;
   if (constant != nullptr && constant->present()) {
     if (run.watch) run.watch(node, {}, {constant, 1});
@@ -165,7 +169,7 @@ void TorchProgram::run_node(const Node& node, TorchRun& run) const {
     const TorchCall::RunBody run_body = [&](BodyId id, std::span<const TorchValue> arguments) {
       return this->run_body(id, arguments, run);
     };
-    TorchCall call(*graph_, node, inputs, step.dtypes, run.rng, run_body);
+    TorchCall call(call_of(*graph_, node), inputs, step.dtypes, run.rng, run_body);
     with_torch_errors([&] {
       if (is_beyond_torch(node, lowering, inputs)) lower_by_reference(call);
       else lowering.lower(call);
@@ -202,6 +206,7 @@ std::vector<TorchValue> gradients(const TorchRun& run, ValueId of, std::span<con
   std::vector<at::Tensor> derived(leaves.size());
   // A value that depends on none of them has no graph at all.
   if (value.requires_grad()) {
+    working_at("the backward pass");
     with_torch_errors([&] {
       derived = ::torch::autograd::grad({value}, leaves, {}, keep, /*create_graph=*/false, /*allow_unused=*/true);
     });

@@ -63,6 +63,7 @@ class TorchProgram {
  private:
   struct Step {
     const TorchLowering* lowering = nullptr;
+    std::string place = {};          // the node, for last words
     std::vector<DType> dtypes = {};  // of the outputs
   };
 

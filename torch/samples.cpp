@@ -59,7 +59,7 @@ void lower_resize(TorchCall& call) {
   std::vector<Datum> operands;
   for (std::size_t i = 0; i < call.input_count(); ++i) operands.push_back(to_datum(call.value(i)));
   for (std::size_t i = 1; i < call.input_count(); ++i) call.require_plain(i);
-  const EvalCall eval(call.graph(), call.node(), operands, call.rng(), {});
+  const EvalCall eval(call.description(), operands, call.rng());
   const ResizePlan plan = Plan(eval);
   std::vector<AxisTaps> taps;
   for (std::size_t axis = 0; axis < plan.axes.size(); ++axis) {

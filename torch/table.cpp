@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "ops/table/composite.h"
 #include "torch/coverage.h"
 #include "torch/lowering.h"
 
@@ -153,10 +154,36 @@ std::vector<std::pair<std::string_view, std::string_view>> lowered_ops() {
   return result;
 }
 
+namespace {
+
+// A composite: part by part.
+void lower_body(TorchCall& call) {
+  static const TorchCall::RunBody kNoBody = {};
+  call.inferred_dims();  // checks the operands
+  BodyEngine<TorchValue> engine;
+  engine.operand = [&](std::size_t i) { return call.value(i); };
+  engine.number = [](double number) { return TorchValue{DType::float64, at::scalar_tensor(number, at::kDouble)}; };
+  engine.part = [&](const OpCall& part, const std::vector<std::optional<TorchValue>>& inputs) {
+    const TorchLowering* lowering = find_lowering(*part.op);
+    if (lowering == nullptr) throw Unsupported(std::string(part.op->identity.name) + " is not lowered to LibTorch");
+    std::vector<TorchValue> operands;
+    for (const std::optional<TorchValue>& input : inputs) operands.push_back(input.value_or(TorchValue{}));
+    TorchCall inner(part, operands, {}, call.rng(), kNoBody);
+    lowering->lower(inner);
+    return std::move(inner.outs().front());
+  };
+  const std::optional<TorchValue> result = carry_out(call, *body_of(call.op()), engine);
+  if (result) call.out(0, result->tensor);
+}
+
+}  // namespace
+
 const TorchLowering* find_lowering(const OpDef& op) {
   static const Table kTable;
-  const auto found = kTable.by_key.find(key(op.domain, op.name));
-  return found == kTable.by_key.end() ? nullptr : found->second;
+  static constexpr TorchLowering kBody{.lower = lower_body};
+  const auto found = kTable.by_key.find(key(op.identity.domain, op.identity.name));
+  if (found != kTable.by_key.end()) return found->second;
+  return body_of(op) != nullptr ? &kBody : nullptr;
 }
 
 // Results without derivatives must not pass for results whose derivative is zero.

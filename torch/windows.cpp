@@ -227,7 +227,7 @@ void lower_average_pool(TorchCall& call) {
 
 // A float in opset 1, an integer since.
 double exponent_of(const Call& call) {
-  const Attr* attr = call.node().attrs.find("p");
+  const Attr* attr = call.attrs().find("p");
   if (attr == nullptr) return 2;
   if (const auto* number = std::get_if<std::int64_t>(attr)) return static_cast<double>(*number);
   return call.real("p");

@@ -62,7 +62,7 @@ std::vector<Probe> probes(int cases_of_op) {
       if (test.graph.main().nodes.empty()) continue;
       const Node& last = test.graph.node(test.graph.main().nodes.back());
       // Ops of finity's own are no library's business.
-      if (last.op == nullptr || last.op->domain == "finity") continue;
+      if (last.op == nullptr || last.op->identity.domain == "finity") continue;
       if (count[qualified_name(*last.op)] >= cases_of_op || !is_valid(test)) continue;
       ++count[qualified_name(*last.op)];
       NamedData inputs = inputs_of(test);
@@ -140,7 +140,8 @@ void write_support(const std::string& path, const std::string& state, const Supp
 }  // namespace
 
 std::string qualified_name(const OpDef& op) {
-  return op.domain.empty() ? std::string(op.name) : std::string(op.domain) + "." + std::string(op.name);
+  return op.identity.domain.empty() ? std::string(op.identity.name)
+                                    : std::string(op.identity.domain) + "." + std::string(op.identity.name);
 }
 
 Answer run_either_way(Backend& backend, const Graph& graph, const NamedData& inputs) {

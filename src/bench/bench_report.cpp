@@ -5,18 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "bench/table.h"
 
 namespace finity {
 
 namespace {
-
-using Cells = std::vector<std::string>;
-
-std::string fixed(double x, int digits = 2) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.*f", digits, x);
-  return text;
-}
 
 // What the paper has of a strategy; null for ours.
 const PublishedResult* published(const PublishedRow& row, std::string_view strategy) {
@@ -102,21 +95,6 @@ std::vector<Cells> sweep_table(const BenchReport& report) {
 
 std::vector<Cells> lines_of(const BenchReport& report) { return report.sweep ? sweep_table(report) : table(report); }
 
-std::string aligned(const std::vector<Cells>& lines) {
-  std::vector<std::size_t> widths;
-  for (const Cells& line : lines) {
-    widths.resize(std::max(widths.size(), line.size()));
-    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
-  }
-  std::string text;
-  for (const Cells& line : lines) {
-    std::string one;
-    for (std::size_t i = 0; i < line.size(); ++i) one += line[i] + std::string(widths[i] - line[i].size() + 2, ' ');
-    text += one.substr(0, one.find_last_not_of(' ') + 1) + "\n";
-  }
-  return text;
-}
-
 // The paper's mean over the bugs of the report, a bug that was never hit counted with half an hour.
 double published_mean(const BenchReport& report, std::string_view strategy) {
   constexpr double kLimit = 1800;
@@ -131,10 +109,13 @@ double published_mean(const BenchReport& report, std::string_view strategy) {
 std::string total_line(const BenchReport& report, const std::string& strategy) {
   const Tally& tally = report.totals.at(strategy);
   std::string text = strategy + ": " + std::to_string(tally.hits) + " of " + std::to_string(tally.runs) +
-                     " runs hit (" + std::to_string(tally.at_bug) + " at the bug's own operation), mean " +
-                     fixed(tally.mean_paid()) + " s with misses counted as " + fixed(report.limit, 0) + " s";
+                     " runs hit (" + std::to_string(tally.at_bug) + " at the bug's own operation" +
+                     (tally.at_bug > 0 ? ", after " + fixed(tally.own_seconds / tally.at_bug) + " s" : "") +
+                     "), mean " + fixed(tally.mean_paid()) + " s with misses counted as " + fixed(report.limit, 0) +
+                     " s";
   const std::string faster = speed_up(report.totals, strategy);
   if (!faster.empty()) text += ", " + faster + " times faster than default";
+  text += "; " + fixed(tally.wall_seconds / std::max(tally.runs, 1)) + " s a run on the wall";
   if (tally.confirmed < tally.hits) {
     text += "; " + std::to_string(tally.hits - tally.confirmed) + " hits were not repeated";
   }
@@ -156,14 +137,10 @@ std::string summary(const BenchReport& report) {
     if (report.totals.contains(strategy)) text += total_line(report, strategy);
   }
   if (!report.strategies.empty()) {
-    text += "limit " + fixed(report.limit, 0) + " s, seeds " + std::to_string(report.seeds) + ", data " + report.data +
-            "\n";
+    text += "limit " + fixed(report.limit, 0) + " s of " + report.clock + " time, seeds " +
+            std::to_string(report.seeds) + ", data " + report.data + "\n";
   }
   return text;
-}
-
-std::string csv_cell(const std::string& text) {
-  return text.find_first_of(",\"") == std::string::npos ? text : "\"" + text + "\"";
 }
 
 nlohmann::json row_json(const BugRow& row) {
@@ -201,10 +178,12 @@ void Tally::add(const BenchRun& run) {
   ++runs;
   failed += run.error.empty() ? 0 : 1;
   paid_seconds += run.hit ? run.seconds : run.limit;
+  wall_seconds += run.wall_seconds;
   if (run.hit) {
     ++hits;
     confirmed += run.confirmed ? 1 : 0;
     at_bug += run.at_bug ? 1 : 0;
+    own_seconds += run.own_seconds;
     hit_seconds += run.seconds;
   } else {
     missed = run.error.empty() ? run.closest : run.error;
@@ -215,6 +194,7 @@ BenchReport bench_report(const BenchOptions& options, const std::vector<BenchRun
                          const std::map<std::string, StaticVerdict>& verdicts) {
   BenchReport report = {
       .data = options.data, .limit = options.limit, .seeds = options.seeds, .runs = runs, .sweep = options.sweep};
+  report.clock = options.clock == ClockKind::wall ? "wall" : "processor";
   for (const Strategy strategy : options.strategies) report.strategies.emplace_back(name(strategy));
   if (options.sweep) report.strategies = {std::string(name(Strategy::grist))};
   std::map<std::string, std::size_t> places;
@@ -236,44 +216,20 @@ BenchReport bench_report(const BenchOptions& options, const std::vector<BenchRun
   return report;
 }
 
-std::string bench_text(const BenchReport& report) { return aligned(lines_of(report)) + "\n" + summary(report); }
+std::string bench_text(const BenchReport& report) { return table_text(lines_of(report)) + "\n" + summary(report); }
 
-std::string bench_csv(const BenchReport& report) {
-  std::string text;
-  for (const Cells& line : lines_of(report)) {
-    for (std::size_t i = 0; i < line.size(); ++i) text += (i > 0 ? "," : "") + csv_cell(line[i]);
-    text += "\n";
-  }
-  return text;
-}
+std::string bench_csv(const BenchReport& report) { return table_csv(lines_of(report)); }
 
 std::string bench_markdown(const BenchReport& report) {
-  std::string text;
-  bool first = true;
-  for (const Cells& line : lines_of(report)) {
-    text += "|";
-    for (const std::string& cell : line) text += " " + cell + " |";
-    text += "\n";
-    if (first) {
-      text += "|";
-      for (std::size_t i = 0; i < line.size(); ++i) text += "---|";
-      text += "\n";
-    }
-    first = false;
-  }
-  return text + "\n" + summary(report);
+  return table_markdown(lines_of(report)) + "\n" + summary(report);
 }
 
 std::string bench_json(const BenchReport& report) {
-  nlohmann::json json = {{"schema", "finity-bench/1"},
-                         {"benchmark", "grist"},
-                         {"limit", report.limit},
-                         {"seeds", report.seeds},
-                         {"data", report.data},
-                         {"found", report.found},
-                         {"twins_proved", report.repairs_proved},
-                         {"bugs", nlohmann::json::array()},
-                         {"runs", nlohmann::json::array()}};
+  nlohmann::json json = {{"schema", "finity-bench/1"},      {"benchmark", "grist"},
+                         {"limit", report.limit},           {"clock", report.clock},
+                         {"seeds", report.seeds},           {"data", report.data},
+                         {"found", report.found},           {"twins_proved", report.repairs_proved},
+                         {"bugs", nlohmann::json::array()}, {"runs", nlohmann::json::array()}};
   for (const BugRow& row : report.rows) json["bugs"].push_back(row_json(row));
   for (const BenchRun& run : report.runs) json["runs"].push_back(run_json(run));
   return json.dump(2) + "\n";

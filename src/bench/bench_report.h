@@ -16,9 +16,11 @@ struct Tally {
   int hits = 0;
   int confirmed = 0;
   int at_bug = 0;           // hits at the bug's own operation
+  double own_seconds = 0;   // until then, a sum over them
   int failed = 0;           // could not be run
   double hit_seconds = 0;   // sum over hits
   double paid_seconds = 0;  // the same, a miss counted with its limit
+  double wall_seconds = 0;  // of all runs
   std::string missed = {};  // how near a miss came
 
   void add(const BenchRun& run);
@@ -41,6 +43,7 @@ struct BenchReport {
   double check_seconds = 0;
   std::string data = {};
   double limit = 0;
+  std::string clock = {};
   int seeds = 0;
   std::vector<BenchRun> runs = {};
   bool sweep = false;

@@ -16,6 +16,8 @@ constexpr double kEpsilons[] = {0.1, 0.15, 0.2, 0.25, 0.3};
 constexpr double kSwitchRates[] = {0.01, 0.05, 0.1, 0.15, 0.2};
 constexpr double kUsualEpsilon = 0.15, kUsualRate = 0.05;
 
+std::string clock_name(ClockKind clock) { return clock == ClockKind::wall ? "wall" : "processor"; }
+
 // The paper's study: three bugs, one parameter at a time.
 std::vector<BenchRun> sweep_runs(const BenchOptions& options) {
   std::vector<BenchRun> runs;
@@ -27,6 +29,7 @@ std::vector<BenchRun> sweep_runs(const BenchOptions& options) {
                       .epsilon = epsilon,
                       .switch_rate = rate,
                       .limit = options.limit,
+                      .clock = clock_name(options.clock),
                       .data = options.data,
                       .strict = options.strict});
     }
@@ -43,8 +46,14 @@ std::vector<BenchRun> sweep_runs(const BenchOptions& options) {
 // Backward nodes carry the name of the forward one.
 std::string backward_prefix(const std::string& node) { return "gradient/" + node + "/"; }
 
-std::string site_of(const GristBug& bug) {
-  return bug.derivative ? backward_prefix(bug.nodes.front()) + "Div" : bug.nodes.front();
+std::vector<std::string> sites_of(const GristBug& bug) {
+  return bug.derivative ? std::vector{backward_prefix(bug.nodes.front()) + "Div"} : bug.nodes;
+}
+
+// Ours goes on for the bug itself when something else fails before it; the others end there, as published.
+Until until_of(const BenchRun& run) {
+  if (run.strict) return Until::at_site;
+  return run.strategy == name(Strategy::automatic) ? Until::rather_site : Until::any_failure;
 }
 
 bool is_at_bug(const GristBug& bug, const std::string& node) {
@@ -55,20 +64,24 @@ bool is_at_bug(const GristBug& bug, const std::string& node) {
 
 std::string question_text(const BenchRun& run) {
   return run.strategy + "|" + std::to_string(run.seed) + "|" + std::to_string(run.epsilon) + "|" +
-         std::to_string(run.switch_rate) + "|" + std::to_string(run.limit) + "|" + run.data +
+         std::to_string(run.switch_rate) + "|" + std::to_string(run.limit) + "|" + run.clock + "|" + run.data +
          (run.strict ? "|strict" : "");
 }
 
 void fill_in(BenchRun& run, const GristBug& bug, const ProgramOutcome& outcome) {
   run.hit = outcome.hit;
   run.confirmed = outcome.confirmed;
-  run.seconds = outcome.seconds;
+  run.seconds = outcome.hit ? outcome.first_seconds : outcome.seconds;
+  run.wall_seconds = outcome.wall_seconds;
   run.iterations = outcome.iterations;
   run.steps = outcome.steps;
   run.node = outcome.node_name;
   run.at_bug = outcome.hit && is_at_bug(bug, outcome.node_name);
+  if (run.at_bug) run.own_seconds = outcome.seconds;
   run.closest = outcome.closest_text;
   run.engine = outcome.engine;
+  const bool ended = outcome.stopped.empty() || outcome.stopped == "time" || outcome.stopped == "interrupted";
+  if (!outcome.hit && !ended) run.error = outcome.stopped;
 }
 
 void copy_result(BenchRun& run, const BenchRun& done) {
@@ -84,10 +97,13 @@ Json to_json(const BenchRun& run) {
           {"epsilon", run.epsilon},
           {"switch_rate", run.switch_rate},
           {"limit", run.limit},
+          {"clock", run.clock},
           {"data", run.data},
           {"hit", run.hit},
           {"confirmed", run.confirmed},
           {"seconds", run.seconds},
+          {"wall_seconds", run.wall_seconds},
+          {"own_seconds", run.own_seconds},
           {"iterations", run.iterations},
           {"steps", run.steps},
           {"node", run.node},
@@ -105,11 +121,14 @@ BenchRun run_from(const Json& json) {
           .epsilon = json.at("epsilon"),
           .switch_rate = json.at("switch_rate"),
           .limit = json.at("limit"),
+          .clock = json.value("clock", "wall"),
           .data = json.at("data"),
           .strict = json.at("strict"),
           .hit = json.at("hit"),
           .confirmed = json.at("confirmed"),
           .seconds = json.at("seconds"),
+          .wall_seconds = json.value("wall_seconds", 0.0),
+          .own_seconds = json.value("own_seconds", 0.0),
           .iterations = json.at("iterations"),
           .steps = json.at("steps"),
           .node = json.at("node"),
@@ -153,6 +172,7 @@ std::vector<BenchRun> planned_runs(const BenchOptions& options) {
                         .strategy = std::string(name(strategy)),
                         .seed = static_cast<std::uint64_t>(seed),
                         .limit = options.limit,
+                        .clock = clock_name(options.clock),
                         .data = options.data,
                         .strict = options.strict});
       }
@@ -166,16 +186,26 @@ const Program& Bench::program_of_bug(const GristBug& bug) {
   const Recipe recipe = bug.make({});
   kept_ = program_of(recipe, digits_, "program " + bug.id);
   const ProgramFolder folder = folder_of(recipe, digits_);
-  kept_text_ = folder.description + folder.model + folder.tables;
+  kept_number_ = texts_.emplace(folder.description + folder.model + folder.tables, texts_.size()).first->second;
   kept_id_ = bug.id;
   return kept_;
+}
+
+std::string Bench::key_of(const GristBug& bug, const BenchRun& run) {
+  program_of_bug(bug);
+  return sites_of(bug).front() + "|" + question_text(run) + "|" + std::to_string(kept_number_);
+}
+
+void Bench::remember(const BenchRun& run) {
+  const GristBug* bug = find_grist_bug(run.bug);
+  if (bug != nullptr && run.error.empty()) done_.try_emplace(key_of(*bug, run), run);
 }
 
 void Bench::run(BenchRun& run) {
   const GristBug* bug = find_grist_bug(run.bug);
   if (bug == nullptr) throw Error("there is no bug '" + run.bug + "'");
   const Program& program = program_of_bug(*bug);
-  const std::string key = site_of(*bug) + "|" + question_text(run) + "|" + kept_text_;
+  const std::string key = key_of(*bug, run);
   if (const auto found = done_.find(key); found != done_.end()) {
     copy_result(run, found->second);
     return;
@@ -183,10 +213,11 @@ void Bench::run(BenchRun& run) {
   ProgramSearch search = {.strategy = strategy_from_name(run.strategy),
                           .seed = run.seed,
                           .seconds = run.limit,
+                          .clock = run.clock == "wall" ? ClockKind::wall : ClockKind::processor,
                           .epsilon = run.epsilon,
                           .switch_rate = run.switch_rate,
-                          .site = site_of(*bug),
-                          .any_failure = !run.strict};
+                          .sites = sites_of(*bug),
+                          .until = until_of(run)};
   try {
     fill_in(run, *bug, search_(program, search));
   } catch (const Error& error) {

@@ -22,14 +22,17 @@ struct BenchRun {
   std::uint64_t seed = 0;
   double epsilon = 0.15;
   double switch_rate = 0.05;
-  double limit = 0;       // seconds it was given
-  std::string data = {};  // what it learned: "synthetic" or "MNIST"
-  bool strict = false;    // only a failure at the bug's own operation counts; else any, as in the paper
+  double limit = 0;                 // seconds it was given
+  std::string clock = "processor";  // what seconds are: "processor" (of the searching process) or "wall"
+  std::string data = {};            // what it learned: "synthetic" or "MNIST"
+  bool strict = false;              // only a failure at the bug's own operation counts; else any, as in the paper
 
   // What came of it.
   bool hit = false;
   bool confirmed = false;
   double seconds = 0;
+  double wall_seconds = 0;
+  double own_seconds = 0;  // until the bug's own operation failed, which others may have done before; 0: it did not
   std::uint64_t iterations = 0;
   std::uint64_t steps = 0;
   std::string node = {};     // that made the first NaN or Inf
@@ -47,6 +50,7 @@ struct BenchOptions {
   std::vector<Strategy> strategies = {};
   int seeds = 1;
   double limit = 30;
+  ClockKind clock = ClockKind::processor;
   bool sweep = false;  // the paper's study of its two parameters instead of the whole
   bool strict = false;
   std::string data = "synthetic";
@@ -65,16 +69,20 @@ class Bench {
 
   // Fills in what came of it; a bug whose program, site and question were run before gets that result.
   void run(BenchRun& run);
+  // A run of before, for its duplicates. Ignores what is no bug of this bench.
+  void remember(const BenchRun& run);
 
  private:
   const Program& program_of_bug(const GristBug& bug);
+  std::string key_of(const GristBug& bug, const BenchRun& run);
 
   DigitData digits_;
   BenchSearch search_;
   // One program at a time is kept: runs come bug by bug.
   std::string kept_id_ = {};
   Program kept_ = {};
-  std::string kept_text_ = {};                 // what makes two programs the same
+  std::map<std::string, std::size_t> texts_ = {};  // programs by what makes two of them the same
+  std::size_t kept_number_ = 0;
   std::map<std::string, BenchRun> done_ = {};  // by program, site and question
 };
 

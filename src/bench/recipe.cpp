@@ -31,7 +31,10 @@ Program program_of(const Recipe& recipe, const DigitData& digits, const std::str
   program.watch = {recipe.watch};
   program.flush_subnormals = recipe.flush_subnormals;
   for (const Feed& feed : recipe.feeds) program.inputs.push_back(input_of(feed, digits));
-  for (const TrainedWeight& trained : recipe.weights) program.weights.push_back(trained.weight);
+  for (const TrainedWeight& trained : recipe.weights) {
+    program.weights.push_back(trained.weight);
+    program.weights.back().reach = trained.reach;
+  }
   program.optimiser = recipe.optimiser;
   settle(program);
   return program;

@@ -275,6 +275,8 @@ AbsTensor Analyzer::constant_range(ValueId id) {
 
 // Each cell that is not expressed by others becomes a symbol of its own.
 AbsTensor Analyzer::settled(ValueId id, AbsTensor range) {
+  // What is taken for granted of a result counts, whatever the operation makes of its operands.
+  if (premises_.of[id.at()] && graph_.value(id).producer.valid()) range = *premises_.of[id.at()];
   if (!range.identity.valid()) range.identity = id;
   set_limits(range, types_[id]);
   if (options_.ranges.affine) {

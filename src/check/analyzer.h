@@ -30,6 +30,9 @@ struct Flags {
   bool nan = false;
 };
 
+// A machine that flushes turns every result below the smallest normal number into zero.
+void flush_subnormals(AbsTensor& result);
+
 // Formats whose nodes libraries may compute in float32.
 inline bool is_narrow(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
 
@@ -104,6 +107,7 @@ class Analyzer {
   bool fold(NodeId id, const Node& node, const Operands& operands);
   RangeCall call_of(const Node& node, Operands operands);
   RangeCall::Hooks hooks_for(const Node& node);
+  const AbsTensor* known_range(ValueId value);  // null when nothing is known yet
   NodeResult result_of(const Node& node, Operands operands, const RangeCall::Hooks& hooks);
   void apply_rule(NodeId id, const Node& node, Operands operands);
   void join_wider(const Node& node, RangeCall& call, const RangeCall::Hooks& hooks);
@@ -177,6 +181,9 @@ class Analyzer {
   const Types& types_;
   const Premises& premises_;
   const CheckOptions& options_;
+  // What rules see of the graph: with ranges where they are asked for the first time, without when asked again.
+  Upstream::Around ranges_around_{graph_, [this](ValueId value) { return known_range(value); }};
+  Upstream::Around graph_around_{graph_};
   Symbols symbols_;
   Analysis result_;
   std::vector<Taint> taints_;                                           // by ValueId

@@ -55,7 +55,7 @@ CauseTracer::Part CauseTracer::start(const Finding& finding) const {
   const OpDef* op = finding.node.valid() ? graph_.node(finding.node).op : nullptr;
   const DType dtype = analysis_.ranges[finding.value.at()].dtype;
   if (op != nullptr && finding.operand >= 0 && dtype != DType::undefined) {
-    for (const Hazard& hazard : op->hazards) {
+    for (const Hazard& hazard : op->analysis.hazards) {
       if (hazard.quantity != nullptr || hazard.rule != finding.rule) continue;
       if (static_cast<int>(hazard.operand) != finding.operand) continue;
       for (const Unsafe& unsafe : hazard.unsafe(dtype)) {
@@ -77,7 +77,8 @@ bool CauseTracer::is_fixed(ValueId value) const {
 }
 
 bool CauseTracer::can_ask(const Node& node) const {
-  if (!rule_ || asked_ >= kMaxAsked || node.op->range == nullptr || !bodies_of(node.attrs).empty()) return false;
+  if (!rule_ || asked_ >= kMaxAsked || node.op->analysis.range == nullptr || !bodies_of(node.attrs).empty())
+    return false;
   const auto usable = [&](ValueId id) {
     return !id.valid() || (analysis_.reached[id.at()] && types_[id].is_tensor() &&
                            analysis_.ranges[id.at()].dtype != DType::undefined);
@@ -147,7 +148,7 @@ CauseTracer::Step CauseTracer::find_step(const Node& node, std::size_t output, c
   }
   const auto varies = [&](std::size_t i) { return !is_fixed(node.inputs[i]); };
   // Nothing to choose, and nothing to learn about the part that is worth the time.
-  const bool clear = std::ranges::count_if(open, varies) < 2 && !node.op->elementwise && !node.op->random;
+  const bool clear = std::ranges::count_if(open, varies) < 2 && !node.op->traits.elementwise && !node.op->traits.random;
   if (clear || open.size() > kMaxOperands || !can_ask(node)) return widest(node, output, part);
   const Operands operands = operands_of_(node);
   std::vector<Role> roles;
@@ -159,7 +160,7 @@ CauseTracer::Step CauseTracer::find_step(const Node& node, std::size_t output, c
     const Range range = hull(node.inputs[i]);
     const bool infinite = range.nan || range.pinf || range.ninf;
     if (varies(i)) roles.push_back(*role);
-    else if (infinite || (node.op->elementwise && is_one_value(range))) step.constants.push_back(node.inputs[i]);
+    else if (infinite || (node.op->traits.elementwise && is_one_value(range))) step.constants.push_back(node.inputs[i]);
   }
   const auto better = [](const Role& a, const Role& b) {
     return std::tuple(a.brings, a.share, a.width) < std::tuple(b.brings, b.share, b.width);
@@ -171,7 +172,7 @@ CauseTracer::Step CauseTracer::find_step(const Node& node, std::size_t output, c
     return step;
   }
   // Random numbers take no more than their shape from an operand that does not matter.
-  if (!step.constants.empty() || node.op->random) return step;
+  if (!step.constants.empty() || node.op->traits.random) return step;
   return widest(node, output, part);
 }
 
@@ -238,7 +239,7 @@ CauseTracer::Step CauseTracer::step_back(ValueId value, const Part& part) {
     const auto output = static_cast<std::size_t>(std::ranges::find(node.outputs, value) - node.outputs.begin());
     if (!bodies_of(node.attrs).empty()) step = enter_bodies(node, output, part);
     // A size is not computed from elements.
-    if (!step.from.valid() && !node.op->shape_only) step = find_step(node, output, part);
+    if (!step.from.valid() && !node.op->traits.shape_only) step = find_step(node, output, part);
   }
   return known_[{value, part}] = step;
 }

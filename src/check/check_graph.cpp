@@ -63,8 +63,10 @@ CheckedGraph check_graph(Graph graph, const Contract& contract, const GraphCheck
   bind(model, options.bindings);
   if (options.all_names_match) refuse_unmatched(model.unmatched);
   model.types = infer_types(model.graph, model.bindings);
-  const bool converted = options.target != DType::undefined;
-  const NodeSet kept = converted ? convert(model, options.target) : NodeSet();
+  const DType exact = has(options.compat, Compat::real_arithmetic) ? DType::float64 : DType::undefined;
+  const DType target = options.target == DType::undefined ? exact : options.target;
+  const bool converted = target != DType::undefined;
+  const NodeSet kept = converted ? convert(model, target) : NodeSet();
   append(model.notes, model.types.notes);
   std::vector<GradientStop> stops;
   if (options.training) {
@@ -75,11 +77,12 @@ CheckedGraph check_graph(Graph graph, const Contract& contract, const GraphCheck
     stops = std::move(joint.stops);
   }
   model.premises = premises(model.graph, model.types, contract, options.analysis.ranges.max_cells);
+  assume(options.compat, model.graph, model.types, model.premises);
   append(model.notes, model.premises.notes);
   append(model.unmatched, model.premises.unmatched);
   if (options.all_names_match) refuse_unmatched(model.unmatched);
   model.analysis = analyze(model.graph, model.types, model.premises, options.analysis);
-  const ConstantChecks checks = {.target = options.target, .kept = &kept, .analysis = &model.analysis};
+  const ConstantChecks checks = {.target = target, .kept = &kept, .analysis = &model.analysis};
   const std::size_t computed = model.analysis.findings.size();
   append(model.analysis.findings, constant_findings(converted ? model.original : model.graph, checks));
   explain_by_constants(model.analysis.findings, computed);
@@ -92,6 +95,7 @@ CheckedGraph check_graph(Graph graph, const Contract& contract, const GraphCheck
                                        .verdict = Verdict::unknown,
                                        .reason = stop.reason});
   }
+  if (!options.compat.empty()) forgive(options.compat, model.graph, model.analysis);
   return model;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "check/analyze.h"
+#include "check/compat.h"
 
 namespace finity {
 
@@ -22,6 +23,7 @@ struct GraphCheckOptions {
   std::optional<Training> training = {};
   Bindings bindings = {};
   DType target = DType::undefined;  // of a conversion (--as); undefined: the model as it is
+  CompatSet compat = {};            // what is taken for granted though it does not hold
   // A declaration that speaks of nothing in the model is an error. Otherwise it is listed, for runs over several
   // models.
   bool all_names_match = true;

@@ -222,7 +222,7 @@ void Checker::check_converted(ValueId value, NodeId node, const Range& seen) {
 // 1 - 1e-8 computed from constants: the smaller one is lost.
 void Checker::check_absorbed(NodeId id, const Node& node) {
   if (checks_.analysis == nullptr || node.op == nullptr || node.inputs.size() != 2) return;
-  if (node.op->order != OrderKind::sum && node.op->order != OrderKind::difference) return;
+  if (node.op->traits.order != OrderKind::sum && node.op->traits.order != OrderKind::difference) return;
   const auto range = [&](ValueId v) { return checks_.analysis->ranges[v.at()].hull(); };
   if (!node.inputs[0].valid() || !node.inputs[1].valid() || !node.outputs[0].valid()) return;
   const Range a = range(node.inputs[0]);

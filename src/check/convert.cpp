@@ -132,7 +132,7 @@ bool Converter::handles_containers(const Node& node) const {
 
 Converter::Plan Converter::unchanged(const Node& node) const {
   Plan plan{.in = {}, .out = {}, .attrs = node.attrs, .body_inputs = {}};
-  const bool any_format = node.op != nullptr && node.op->shape_only;
+  const bool any_format = node.op != nullptr && node.op->traits.shape_only;
   for (const ValueId id : node.inputs) {
     plan.in.push_back(id.valid() && !any_format ? own(id) : DType::undefined);
   }
@@ -190,7 +190,7 @@ DType Converter::wanted(const Node& node, std::size_t operand) const {
 
 Converter::Plan Converter::changed(const Node& node) const {
   const bool plain = !touches_floats(node) && bodies_of(node.attrs).empty();
-  if (plain || node.op->shape_only) return unchanged(node);
+  if (plain || node.op->traits.shape_only) return unchanged(node);
   Plan plan{.in = {}, .out = {}, .attrs = changed_attrs(node), .body_inputs = {}};
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     plan.in.push_back(node.inputs[i].valid() ? wanted(node, i) : DType::undefined);
@@ -248,16 +248,16 @@ void Converter::infer(const Node& node, Plan& plan) const {
     if (!same) operands[i].type.dtype = plan.in[i];
     if (same && types_.known[at]) operands[i].value = &*types_.known[at];
   }
-  Node trial = node;
-  trial.attrs = plan.attrs;
-  InferCall call(graph_, trial, std::move(operands), [&](BodyId body, std::span<const Type> inputs) {
+  OpCall what = call_of(graph_, node);
+  what.attrs = &plan.attrs;
+  InferCall call(std::move(what), std::move(operands), [&](BodyId body, std::span<const Type> inputs) {
     plan.body_inputs[body].assign(inputs.begin(), inputs.end());
     std::vector<Type> outputs;
     for (const ValueId id : graph_.body(body).outputs) outputs.push_back(id.valid() ? usual_type(id) : Type{});
     return outputs;
   });
   check_dtypes(*node.op, call);
-  if (node.op->infer != nullptr) node.op->infer(call);
+  if (node.op->meaning.infer != nullptr) node.op->meaning.infer(call);
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     const DType inferred = leaf_dtype(call.outs()[i]);
     const bool known = inferred != DType::undefined || !node.outputs[i].valid();
@@ -331,8 +331,16 @@ void Converter::settle_constants() {
   }
 }
 
+// A node that nothing leads to (readers leave some, of loops they began anew) keeps its id and stays as it is.
 void Converter::add_nodes() {
-  for (Node& node : nodes_) builder_.add_node(std::move(node));
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const bool reached = nodes_[i].body.valid();
+    Node node = reached ? std::move(nodes_[i]) : graph_.nodes()[i];
+    const BodyId body = node.body;
+    const NodeId id = builder_.add_node(std::move(node));
+    const std::vector<NodeId>& listed = graph_.body(body).nodes;
+    if (!reached && std::ranges::find(listed, id) == listed.end()) builder_.body(body).nodes.pop_back();
+  }
 }
 
 }  // namespace

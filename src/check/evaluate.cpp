@@ -27,7 +27,7 @@ void Analyzer::evaluate(NodeId id, const Node& node) {
   std::vector<AbsTensor> restricted;
   check_operands(id, node, operands, restricted);
   if (!store_known(node) && !fold(id, node, operands)) {
-    if (node.op->range == nullptr) return give_up(id, "there is no range rule for the op", "FN902");
+    if (node.op->analysis.range == nullptr) return give_up(id, "there is no range rule for the op", "FN902");
     apply_rule(id, node, std::move(operands));
   }
   // Nodes under a guard and in loops are looked at again.
@@ -53,7 +53,8 @@ Analyzer::Operands Analyzer::operands_of(const Node& node) {
 // Shapes and what is computed from them are known from type inference.
 bool Analyzer::store_known(const Node& node) {
   const auto known = [&](ValueId out) { return !out.valid() || types_.known[out.at()].has_value(); };
-  if (node.op->random || !bodies_of(node.attrs).empty() || !std::ranges::all_of(node.outputs, known)) return false;
+  if (node.op->traits.random || !bodies_of(node.attrs).empty() || !std::ranges::all_of(node.outputs, known))
+    return false;
   const auto integral = [&](ValueId out) { return !out.valid() || !is_float(types_[out].dtype); };
   if (!std::ranges::all_of(node.outputs, integral) || leaves_integers(node)) return false;
   for (const ValueId out : node.outputs) {
@@ -84,8 +85,9 @@ bool Analyzer::fold(NodeId id, const Node& node, const Operands& operands) {
   const OpDef& op = *node.op;
   const auto is_number = [&](ValueId v) { return v.valid() && is_float(types_[v].dtype); };
   const bool floats = std::ranges::any_of(node.inputs, is_number) || std::ranges::any_of(node.outputs, is_number);
-  const bool one_way = options_.ranges.runtime == Runtime::exact || op.grants.ways.none();
-  if (!folds(node, floats) || (floats && (!one_way || leaves_integers(node))) || node.outputs.empty()) return false;
+  const bool one_way = options_.ranges.runtime == Runtime::exact || op.analysis.grants.ways.none();
+  if (!folds(op, node.attrs, floats) || (floats && (!one_way || leaves_integers(node))) || node.outputs.empty())
+    return false;
   std::vector<Datum> inputs(operands.size());
   for (std::size_t i = 0; i < operands.size(); ++i) {
     if (operands[i].range == nullptr) continue;
@@ -100,7 +102,7 @@ bool Analyzer::fold(NodeId id, const Node& node, const Operands& operands) {
   }
   std::vector<Datum> outputs;
   try {
-    outputs = finity::fold(graph_, node, inputs);
+    outputs = finity::fold(finity::call_of(graph_, node), inputs);
   } catch (const Error&) {
     return false;  // the range rule says what can be said
   }
@@ -151,13 +153,13 @@ RangeCall Analyzer::call_of(const Node& node, Operands operands) {
   static const Type kUnknown;
   std::vector<const Type*> out_types;
   for (const ValueId out : node.outputs) out_types.push_back(out.valid() ? &types_[out] : &kUnknown);
-  return {graph_,
-          node,
-          std::move(operands),
-          std::move(out_types),
-          options_.ranges,
-          symbols_,
-          [this](BodyId body, std::span<const AbsTensor> inputs) { return run_body(body, inputs); }};
+  const auto run = [this](BodyId body, std::span<const AbsTensor> inputs) { return run_body(body, inputs); };
+  return {finity::call_of(graph_, node), std::move(operands), std::move(out_types), options_.ranges, symbols_, run};
+}
+
+const AbsTensor* Analyzer::known_range(ValueId value) {
+  const bool known = result_.reached[value.at()] || graph_.value(value).constant;
+  return known ? &get(value) : nullptr;
 }
 
 RangeCall::Hooks Analyzer::hooks_for(const Node& node) {
@@ -172,15 +174,13 @@ RangeCall::Hooks Analyzer::hooks_for(const Node& node) {
   hooks.not_below = [this, &node](std::size_t whole, std::size_t part) {
     return not_below(node.inputs[whole], node.inputs[part]);
   };
-  if (node.op->length != nullptr) {
+  if (node.op->analysis.length != nullptr) {
     hooks.length = [this, &node](std::size_t operand, const Rows& rows) {
       return length_of(node.inputs[operand], rows);
     };
   }
-  hooks.range_of = [this](ValueId value) -> const AbsTensor* {
-    const bool known = result_.reached[value.at()] || graph_.value(value).constant;
-    return known ? &get(value) : nullptr;
-  };
+  hooks.around = &ranges_around_;
+  hooks.inputs = node.inputs;
   return hooks;
 }
 
@@ -188,7 +188,7 @@ NodeResult Analyzer::result_of(const Node& node, Operands operands, const RangeC
   const std::vector<AbsTensor> loose = loosen_operands(node, operands);
   RangeCall call = call_of(node, std::move(operands));
   call.set_hooks(hooks);
-  node.op->range(call);
+  node.op->analysis.range(call);
   use_rows(call);
   shorten(node, call);
   recentre(node, call);
@@ -248,7 +248,8 @@ void Analyzer::store_outputs(NodeId id, const Node& node, NodeResult result, con
 
 // The value of an earlier elementwise node that computed the same from the same: exporters write x - mean twice.
 ValueId Analyzer::same_computation(const Node& node) {
-  if (!node.op->elementwise || node.op->random || node.outputs.size() != 1 || !node.attrs.empty()) return {};
+  if (!node.op->traits.elementwise || node.op->traits.random || node.outputs.size() != 1 || !node.attrs.empty())
+    return {};
   Computation key{.op = node.op};
   if (node.inputs.size() > key.inputs.size()) return {};
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {

@@ -112,7 +112,7 @@ void Analyzer::collect_restrictions(ValueId condition, bool truth, Restrictions&
   if (!producer.valid() || depth > kMaxDepth) return;
   const Node& node = graph_.node(producer);
   if (node.op == nullptr) return;
-  const Comparison comparison = node.op->comparison;
+  const Comparison comparison = node.op->traits.comparison;
   switch (comparison) {
     case Comparison::none:
       // Exporters cast conditions to what they are already.
@@ -170,7 +170,8 @@ std::vector<NodeId> Analyzer::guarded_nodes(const Node& select, std::size_t oper
     const NodeId producer = graph_.value(value).producer;
     if (!producer.valid() || std::ranges::find(nodes, producer) != nodes.end()) continue;
     const Node& node = graph_.node(producer);
-    if (node.op == nullptr || !node.op->elementwise || node.body != select.body || node.outputs.size() != 1) continue;
+    if (node.op == nullptr || !node.op->traits.elementwise || node.body != select.body || node.outputs.size() != 1)
+      continue;
     if (!used_only_by(value, nodes, select_id, operand)) continue;
     nodes.push_back(producer);
     for (const ValueId input : node.inputs) {
@@ -193,10 +194,11 @@ void Analyzer::keep_unguarded(std::span<const NodeId> nodes) {
   for (const NodeId id : nodes) {
     const Node& node = graph_.node(id);
     const ValueId out = node.outputs.front();
-    if (!out.valid() || node.op->range == nullptr || untyped_value(node).valid()) continue;
+    if (!out.valid() || node.op->analysis.range == nullptr || untyped_value(node).valid()) continue;
     std::optional<AbsTensor> range;
     try {
       range = result_of(node, operands_of(node), {}).outputs.front();
+      if (range && options_.ranges.flush_subnormals) flush_subnormals(*range);
     } catch (const Error&) {
       range.reset();
     }

@@ -85,7 +85,7 @@ bool Judge::inherits_failure(const Node& node) const {
 
 bool Judge::hits_unsafe(const Node& node, const Finding& finding) const {
   const auto operand = static_cast<std::size_t>(finding.operand);
-  for (const Hazard& hazard : node.op->hazards) {
+  for (const Hazard& hazard : node.op->analysis.hazards) {
     if (hazard.quantity != nullptr || hazard.rule != finding.rule || hazard.operand != operand) continue;
     const Value& value = graph_.value(node.inputs[operand]);
     const Datum* datum = concrete(node.inputs[operand]);
@@ -105,7 +105,8 @@ bool Judge::may_have_happened(const Node& node, const Finding& finding, std::spa
     return hazard.quantity == nullptr && hazard.rule == finding.rule &&
            static_cast<int>(hazard.operand) == finding.operand;
   };
-  if (finding.operand >= 0 && std::ranges::any_of(node.op->hazards, from_table)) return hits_unsafe(node, finding);
+  if (finding.operand >= 0 && std::ranges::any_of(node.op->analysis.hazards, from_table))
+    return hits_unsafe(node, finding);
   if (partial_ && !std::ranges::all_of(outputs, &Datum::present)) return true;
   if (finding.operand >= 0) return escaped;  // found by the rule itself, which alone knows its unsafe values
   return std::ranges::any_of(outputs, has_non_finite);
@@ -157,7 +158,7 @@ std::string Judge::new_failure(const Node& node, std::span<const Datum> outputs)
 std::string Judge::unsafe_element(const Node& node, const Finding& finding) const {
   if (node.op == nullptr || finding.operand < 0) return "";
   const auto index = static_cast<std::size_t>(finding.operand);
-  for (const Hazard& hazard : node.op->hazards) {
+  for (const Hazard& hazard : node.op->analysis.hazards) {
     if (hazard.quantity != nullptr || hazard.rule != finding.rule) continue;
     if (hazard.operand != index || index >= node.inputs.size()) continue;
     const Datum datum = operand(node.inputs[index]);

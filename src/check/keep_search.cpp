@@ -136,7 +136,7 @@ void KeepSearch::find_candidates() {
   for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
     const Node& node = graph_.nodes()[i];
     const bool touches = std::ranges::any_of(node.inputs, converted) || std::ranges::any_of(node.outputs, converted);
-    const bool shapes_only = node.op != nullptr && node.op->shape_only;
+    const bool shapes_only = node.op != nullptr && node.op->traits.shape_only;
     if (!touches || shapes_only || stated_constant(node)) continue;
     NodeId id{static_cast<std::int32_t>(i)};
     ++result_.candidates;

@@ -36,7 +36,7 @@ std::vector<Rows> rows_of(const AbsTensor& x) {
 // Attributes that say nothing are the range rule's to complain about.
 Length ask(const Node& node, RangeCall& call, const Rows& rows) {
   try {
-    return node.op->length(call, rows);
+    return node.op->analysis.length(call, rows);
   } catch (const Error&) {
     return {};
   }
@@ -64,8 +64,8 @@ void Analyzer::remember_length(ValueId id, const Rows& rows, double length, AbsT
 }
 
 bool Analyzer::measurable(const Node& node) const {
-  return node.op != nullptr && node.op->length != nullptr && !node.outputs.empty() && node.outputs[0].valid() &&
-         is_float(types_[node.outputs[0]].dtype);
+  return node.op != nullptr && node.op->analysis.length != nullptr && !node.outputs.empty() &&
+         node.outputs[0].valid() && is_float(types_[node.outputs[0]].dtype);
 }
 
 void Analyzer::shorten(const Node& node, RangeCall& call) {

@@ -33,7 +33,7 @@ class OrderSearch {
   // What made the term, where its operands can be looked at in its place.
   const Node* maker(const Term& term) const;
   OrderKind kind_of(const Node* node) const {
-    return node != nullptr && !rounds_(*node) ? node->op->order : OrderKind::none;
+    return node != nullptr && !rounds_(*node) ? node->op->traits.order : OrderKind::none;
   }
   Term operand(const Term& term, const Node& node, std::size_t i) const;
   bool same_value(ValueId a, ValueId b, int depth);
@@ -81,7 +81,7 @@ bool OrderSearch::same_value(ValueId a, ValueId b, int depth) {
   if (left.exact && right.exact) return left.exact == right.exact || identical(*left.exact, *right.exact);
   const Node* p = producer(a);
   const Node* q = producer(b);
-  if (p == nullptr || q == nullptr || p->op != q->op || p->op->random || depth > kDeep || ++steps_ > kMostSteps)
+  if (p == nullptr || q == nullptr || p->op != q->op || p->op->traits.random || depth > kDeep || ++steps_ > kMostSteps)
     return false;
   const bool alike = p->version == q->version && !rounds_(*p) && p->outputs.size() == 1 && q->outputs.size() == 1 &&
                      p->body == q->body && p->inputs.size() == q->inputs.size() &&

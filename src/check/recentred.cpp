@@ -18,8 +18,8 @@ const Node* Analyzer::made_by(ValueId value, OrderKind kind) const {
   const NodeId producer = value.valid() ? graph_.value(value).producer : NodeId{};
   if (!producer.valid()) return nullptr;
   const Node& node = graph_.node(producer);
-  return node.op != nullptr && node.op->order == kind && node.attrs.empty() && node.inputs.size() == 2 ? &node
-                                                                                                       : nullptr;
+  return node.op != nullptr && node.op->traits.order == kind && node.attrs.empty() && node.inputs.size() == 2 ? &node
+                                                                                                              : nullptr;
 }
 
 // At most |x - m| |f|, where some computed x - m is what f is the inverse of.
@@ -52,7 +52,7 @@ double Analyzer::difference_of_products(ValueId p, ValueId q) {
 }
 
 void Analyzer::recentre(const Node& node, RangeCall& call) {
-  const bool sum = node.op->order == OrderKind::sum, difference = node.op->order == OrderKind::difference;
+  const bool sum = node.op->traits.order == OrderKind::sum, difference = node.op->traits.order == OrderKind::difference;
   const bool fits = (sum || difference) && node.attrs.empty() && node.inputs.size() == 2;
   if (!fits || restricted() || !call.given()[0] || !is_float(call.outs()[0].dtype)) return;
   for (std::size_t i = 0; i < 2; ++i) {

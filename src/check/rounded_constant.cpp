@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "check/convert.h"
+#include "graph/initial_weight.h"
 #include "tensor/convert.h"
 #include "tensor/float_formats.h"
 
@@ -78,6 +79,10 @@ Tensor RoundedConstant::load() const {
 
 ConstantPtr rounded_constant(ConstantPtr source, DType target) {
   if (source->dtype() == target) return source;
+  // Of a variable only its start is known, in every format.
+  if (const auto* initial = dynamic_cast<const InitialWeight*>(source.get())) {
+    return std::make_shared<const InitialWeight>(target, initial->dims(), initial->support());
+  }
   return std::make_shared<const RoundedConstant>(std::move(source), target);
 }
 

@@ -11,6 +11,48 @@ namespace finity {
 
 namespace {
 
+// A range of numbers of which those below the smallest normal one become zero.
+bool flush_range(Range& range, double normal) {
+  const bool touched = range.has_finite() && range.lo < normal && range.hi > -normal;
+  if (!touched) return false;
+  range.lo = std::min(range.lo, 0.0);
+  range.hi = std::max(range.hi, 0.0);
+  range.nonzero = false;
+  return true;
+}
+
+// Sources were flushed when they were computed, and flushing keeps order, so what compares elements with one another
+// stays true; what was computed of them may be off by what flushing takes away.
+void flush_relation(Relation& relation, double normal) {
+  if (auto* rows = std::get_if<RowBound>(&relation)) flush_range(rows->in, normal);
+  if (auto* split = std::get_if<CaseSplit>(&relation)) flush_range(split->in, normal);
+  if (auto* maximum = std::get_if<MaximumOf>(&relation)) {
+    if (maximum->relative != 0 || maximum->absolute != 0) maximum->absolute += normal;
+  }
+  if (auto* bound = std::get_if<AggregateBound>(&relation)) {
+    const bool element = bound->of == Of::largest || bound->of == Of::smallest || bound->of == Of::magnitude;
+    if (!element || !bound->is_exact() || bound->factor != 1) bound->absolute += normal;
+  }
+}
+
+}  // namespace
+
+void flush_subnormals(AbsTensor& result) {
+  if (!is_float(result.dtype)) return;
+  const double normal = std::ldexp(1.0, float_format(result.dtype).min_exponent);
+  bool touched = false;
+  for (Range& cell : result.cells) touched = flush_range(cell, normal) || touched;
+  if (touched) {
+    result.exact.reset();
+    for (Relation& relation : result.relations) flush_relation(relation, normal);
+  }
+  // Forms and orders speak of numbers that were not flushed.
+  result.forms.clear();
+  result.first_symbol = -1;
+}
+
+namespace {
+
 constexpr std::string_view kOverflow = "FN203";
 constexpr std::string_view kInvalid = "FN302";
 
@@ -48,23 +90,6 @@ Reach reach_of(const AbsTensor& operand, const UnsafeSet& unsafe) {
   return reach;
 }
 
-// A machine that flushes turns every result below the smallest normal number into zero.
-void flush_subnormals(AbsTensor& result) {
-  const double normal = std::ldexp(1.0, float_format(result.dtype).min_exponent);
-  for (Range& cell : result.cells) {
-    if (!cell.has_finite()) continue;
-    const bool touched = cell.lo < normal && cell.hi > -normal;
-    if (!touched) continue;
-    cell.lo = std::min(cell.lo, 0.0);
-    cell.hi = std::max(cell.hi, 0.0);
-    cell.nonzero = false;
-    result.exact.reset();
-  }
-  // Forms and orders speak of numbers that were not flushed.
-  result.forms.clear();
-  result.first_symbol = -1;
-}
-
 // NaN and infinities of a constant are not computed: constant_findings() judges them.
 bool states_its_result(const Node& node, const Types& types) {
   const auto is_number = [&](ValueId id) { return id.valid() && is_float(types[id].dtype); };
@@ -76,8 +101,8 @@ bool states_its_result(const Node& node, const Types& types) {
 }  // namespace
 
 void Analyzer::check_operands(NodeId id, const Node& node, Operands& operands, std::vector<AbsTensor>& restricted) {
-  restricted.reserve(node.op->hazards.size());
-  for (const Hazard& hazard : node.op->hazards) {
+  restricted.reserve(node.op->analysis.hazards.size());
+  for (const Hazard& hazard : node.op->analysis.hazards) {
     if (hazard.quantity != nullptr) continue;  // the op's range rule decides it
     if (hazard.operand >= operands.size() || operands[hazard.operand].range == nullptr) continue;
     const AbsTensor& operand = *operands[hazard.operand].range;
@@ -138,7 +163,8 @@ Range Analyzer::result_without(const Node& node, const Operands& operands, std::
 // What the rule says of these operands and nothing else; nothing recorded. Without cells where it says nothing.
 AbsTensor Analyzer::rule_result(const Node& node, Operands operands, std::size_t output) {
   RangeCall call = call_of(node, std::move(operands));
-  node.op->range(call);
+  call.set_hooks({.around = &graph_around_, .inputs = node.inputs});
+  node.op->analysis.range(call);
   return call.given()[output] ? std::move(call.outs()[output]) : AbsTensor{};
 }
 
@@ -146,7 +172,7 @@ AbsTensor Analyzer::rule_result(const Node& node, Operands operands, std::size_t
 Flags Analyzer::made_besides(const Node& node, const Operands& operands, std::size_t output, const AbsTensor& result,
                              const Flags& explained) {
   Flags made;
-  if (!is_float(result.dtype) || node.op->range == nullptr || !bodies_of(node.attrs).empty()) return made;
+  if (!is_float(result.dtype) || node.op->analysis.range == nullptr || !bodies_of(node.attrs).empty()) return made;
   const Range hull = result.hull();
   if (explained.infinite && (hull.pinf || hull.ninf)) {
     const Range finite = result_without(node, operands, output, false);
@@ -166,11 +192,11 @@ void Analyzer::check_result(NodeId id, const Node& node, std::size_t output, Abs
   const bool invalid = hull.nan && (!operands.nan || made.nan);
   const ValueId value = node.outputs[output];
   const auto all_cells = [&](auto&& bad) { return std::ranges::all_of(result.cells, bad); };
-  if (overflow || (!op.overflow.empty() && output == 0)) {
+  if (overflow || (!op.analysis.overflow.empty() && output == 0)) {
     const bool certain =
         overflow && all_cells([](const Range& cell) { return !cell.has_finite() && (cell.pinf || cell.ninf); });
     const int index = record(id, value,
-                             {.rule = op.overflow.empty() ? kOverflow : op.overflow,
+                             {.rule = op.analysis.overflow.empty() ? kOverflow : op.analysis.overflow,
                               .operand = -1,
                               .seen = hull,
                               .possible = overflow,
@@ -182,10 +208,10 @@ void Analyzer::check_result(NodeId id, const Node& node, std::size_t output, Abs
   }
   // NaN that only follows from infinities made on the way is the overflow's.
   const bool separate = invalid && !overflow;
-  if (separate || (!op.invalid.empty() && output == 0)) {
+  if (separate || (!op.analysis.invalid.empty() && output == 0)) {
     const bool certain = separate && all_cells([](const Range& cell) { return !cell.has_finite() && cell.nan; });
     record(id, value,
-           {.rule = op.invalid.empty() ? kInvalid : op.invalid,
+           {.rule = op.analysis.invalid.empty() ? kInvalid : op.analysis.invalid,
             .operand = -1,
             .seen = hull,
             .possible = separate,

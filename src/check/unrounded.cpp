@@ -15,13 +15,14 @@ namespace {
 bool moves_data(const OpDef& op) {
   const std::vector<Param>& operands = signature_of(op).inputs;
   const bool strings = !operands.empty() && operands.front().type.dtypes[static_cast<std::size_t>(DType::string)];
-  return op.merge == Merge::movement || (op.exact && !op.elementwise && strings);
+  return op.traits.merge == Merge::movement || (op.traits.exact && !op.traits.elementwise && strings);
 }
 
 // Results are operands, or numbers of the format that the file gives.
 bool selects(const OpDef& op) {
-  return op.merge == Merge::movement || (op.exact && !op.elementwise) || op.order == OrderKind::largest ||
-         op.order == OrderKind::smallest || op.order == OrderKind::floored;
+  return op.traits.merge == Merge::movement || (op.traits.exact && !op.traits.elementwise) ||
+         op.traits.order == OrderKind::largest || op.traits.order == OrderKind::smallest ||
+         op.traits.order == OrderKind::floored;
 }
 
 }  // namespace
@@ -34,7 +35,8 @@ bool Analyzer::reads_unrounded(const Node& node) const {
 
 // It has a kernel that rounds what others see with more digits. Of other runtimes it is not known which nodes have one.
 bool Analyzer::may_round(const Node& node) const {
-  const bool own = options_.ranges.runtime == Runtime::any || node.op->grants.narrow_kernels || moves_data(*node.op);
+  const bool own =
+      options_.ranges.runtime == Runtime::any || node.op->analysis.grants.narrow_kernels || moves_data(*node.op);
   return own && reads_unrounded(node);
 }
 

@@ -36,7 +36,7 @@ ValueId first_untyped(const std::vector<Param>& params, const std::vector<ValueI
 }  // namespace
 
 ValueId Analyzer::untyped_value(const Node& node) const {
-  if (node.op->shape_only) return {};
+  if (node.op->traits.shape_only) return {};
   const Signature& signature = signature_of(*node.op);
   const ValueId operand = first_untyped(signature.inputs, node.inputs, types_);
   return operand.valid() ? operand : first_untyped(signature.outputs, node.outputs, types_);
@@ -70,7 +70,7 @@ void Analyzer::leave_undecided(NodeId id, const std::string& reason, bool again)
     if (finding.root < 0) finding.root = ignorance_at(id);
     if (finding.reason.empty()) finding.reason = reason;
   };
-  for (const Hazard& hazard : node.op->hazards) {
+  for (const Hazard& hazard : node.op->analysis.hazards) {
     if (hazard.quantity != nullptr) continue;  // the range rule's own: not every node of the op has it
     const auto operand = hazard.operand;
     if (operand >= node.inputs.size() || !node.inputs[operand].valid()) continue;
@@ -81,8 +81,8 @@ void Analyzer::leave_undecided(NodeId id, const std::string& reason, bool again)
   const ValueId result = node.outputs.empty() ? ValueId{} : node.outputs.front();
   const DType dtype = result.valid() ? element_dtype(types_[result]) : DType::undefined;
   if (dtype != DType::undefined && !is_float(dtype)) return;
-  undecided(node.op->overflow, -1, result);
-  undecided(node.op->invalid, -1, result);
+  undecided(node.op->analysis.overflow, -1, result);
+  undecided(node.op->analysis.invalid, -1, result);
 }
 
 }  // namespace finity

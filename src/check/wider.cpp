@@ -67,12 +67,12 @@ struct Wider {
 void Analyzer::join_wider(const Node& node, RangeCall& call, const RangeCall::Hooks& hooks) {
   const bool narrow = std::ranges::any_of(call.outs(), [](const AbsTensor& out) { return is_narrow(out.dtype); });
   const OpDef& op = *node.op;
-  if (!narrow || !bodies_of(node.attrs).empty() || op.random || op.merge == Merge::movement) return;
-  if (op.exact && !op.elementwise) return;
-  Wider in(call, !op.elementwise);
-  RangeCall wide(graph_, node, in.operands, in.out_pointers(), options_.ranges, symbols_, nullptr);
+  if (!narrow || !bodies_of(node.attrs).empty() || op.traits.random || op.traits.merge == Merge::movement) return;
+  if (op.traits.exact && !op.traits.elementwise) return;
+  Wider in(call, !op.traits.elementwise);
+  RangeCall wide(call.description(), in.operands, in.out_pointers(), options_.ranges, symbols_);
   wide.set_hooks(hooks);
-  op.range(wide);
+  op.analysis.range(wide);
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     AbsTensor& own = call.outs()[i];
     if (!call.given()[i] || !wide.given()[i] || !is_narrow(own.dtype)) continue;

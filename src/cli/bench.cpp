@@ -32,6 +32,7 @@ struct Options {
   std::string data;
   std::string format = "text";
   std::string engine = "auto";
+  std::string clock = "processor";
   std::string output;
   std::string resume;
   std::string folder;
@@ -43,6 +44,7 @@ BenchOptions bench_options(const Options& options) {
   BenchOptions bench = {.only = options.only, .seeds = options.seeds, .limit = options.timeout, .sweep = options.sweep};
   if (!options.data.empty()) bench.data = "MNIST";
   bench.strict = options.strict;
+  bench.clock = options.clock == "wall" ? ClockKind::wall : ClockKind::processor;
   for (const std::string& strategy : options.strategies) {
     if (strategy == "none") continue;
     if (strategy == "all")
@@ -75,8 +77,8 @@ std::vector<BenchRun> runs_of_before(const std::string& path) {
 std::string line_of(const BenchRun& run) {
   std::string text = run.bug + ", " + run.strategy + ", seed " + std::to_string(run.seed) + ": ";
   if (!run.error.empty()) return text + "could not run: " + run.error;
-  char seconds[40];
-  std::snprintf(seconds, sizeof seconds, "%.2f s, %llu passes", run.seconds,
+  char seconds[80];
+  std::snprintf(seconds, sizeof seconds, "%.2f s (%.2f on the wall), %llu passes", run.seconds, run.wall_seconds,
                 static_cast<unsigned long long>(run.iterations));
   if (!run.hit) return text + "missed after " + seconds + (run.closest.empty() ? "" : "; closest: " + run.closest);
   return text + "hit after " + seconds + ", at '" + run.node + "'" + (run.confirmed ? "" : ", not repeated");
@@ -121,6 +123,7 @@ class Searches {
         asked.progress = [](double, std::uint64_t, double) { return !interrupt_wanted(); };
         return search_program(program, asked, engine_.get());
       });
+      for (const BenchRun& run : known_) bench.remember(run);
       const auto job = [&](std::size_t i) { one(bench, runs_[open_[i]]); };
       const auto label = [&](std::size_t i) { return runs_[open_[i]].bug + " " + runs_[open_[i]].strategy; };
       constexpr double kGrace = 10;
@@ -187,6 +190,7 @@ int bench_grist(const Options& options) {
 void add_bench(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("bench", "Measure finity on a published benchmark");
   command->require_subcommand(1);
+  add_bench_debar(*command, exit_code);
   CLI::App* grist = command->add_subcommand("grist", "The 63 programs with 79 bugs of GRIST (ESEC/FSE 2021)");
   auto options = std::make_shared<Options>();
   grist->add_option("--only", options->only, "Bugs (35a) or programs (35), repeatable or with commas")
@@ -199,6 +203,10 @@ void add_bench(CLI::App& app, int& exit_code) {
       ->allow_extra_args(false);
   grist->add_option("--seeds", options->seeds, "Runs per bug and strategy (default 1)")->check(CLI::Range(1, 1000));
   grist->add_option("--timeout", options->timeout, "Seconds per run (default 30)")->check(CLI::Range(0.01, 86400.0));
+  grist
+      ->add_option("--clock", options->clock,
+                   "What seconds are: processor (default: of the searching process, whoever else is busy) or wall")
+      ->check(CLI::IsMember({"processor", "wall"}));
   grist->add_option("--data", options->data, "Folder with MNIST's idx files; without: drawn digits");
   grist->add_option("--engine", options->engine, "What runs the programs: auto, reference or torch")
       ->check(CLI::IsMember({"auto", "reference", "torch"}));
@@ -214,6 +222,7 @@ void add_bench(CLI::App& app, int& exit_code) {
     if (!options->folder.empty()) write_programs(*options);
     else exit_code = bench_grist(*options);
   });
+  add_bench_muffin(*command, exit_code);
 }
 
 }  // namespace finity

@@ -186,6 +186,18 @@ int search_program_file(const Options& options, const ProgramSettings& own) {
   return trigger_program(options.models.front(), options.settings, own, format == "json");
 }
 
+// A TensorFlow graph that holds its own training; nothing for every other model, and with options that speak of models
+// alone.
+std::optional<int> search_training_graph(const Options& options, const ProgramSettings& own) {
+  const std::string format = options.format.value_or("text");
+  const bool about_models = options.settings.as || options.settings.train || options.settings.weights ||
+                            !options.settings.data.empty() || (format != "text" && format != "json");
+  if (options.models.size() != 1 || about_models) return std::nullopt;
+  CheckSettings settings = options.settings;
+  load_config(settings);
+  return trigger_training_graph(options.models.front(), settings, own, format == "json");
+}
+
 }  // namespace
 
 void add_check(CLI::App& app, int& exit_code) {
@@ -217,8 +229,13 @@ void add_trigger(CLI::App& app, int& exit_code) {
   add_program_options(*command, *own);
   command->callback([options, own, &exit_code] {
     options->settings.confirm = kSearchSeconds;
-    const bool is_program = std::ranges::any_of(options->models, is_program_file);
-    exit_code = is_program ? search_program_file(*options, *own) : check(*options);
+    if (std::ranges::any_of(options->models, is_program_file)) {
+      exit_code = search_program_file(*options, *own);
+    } else if (const std::optional<int> code = search_training_graph(*options, *own)) {
+      exit_code = *code;
+    } else {
+      exit_code = check(*options);
+    }
   });
 }
 

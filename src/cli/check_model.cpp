@@ -75,6 +75,11 @@ void fill_report(Report& report, const std::string& path, const CheckPlan& plan)
     for (const FailingRun& witness : witnesses) model.analysis.findings[witness.finding].verdict = Verdict::confirmed;
     const bool converted = plan.check.target != DType::undefined;
     collect(report, {model.graph, model.types, model.analysis, model.premises.assumptions, converted}, plan.selection);
+    if (!plan.check.compat.empty()) {
+      // Numbers to compare, no proof: what was taken for granted does not hold.
+      report.complete = false;
+      report.not_checked.why.push_back("--compat is not sound");
+    }
     add_failures(report, model.graph, witnesses);
     add_searches(report, searched);
     runs.tell(report);
@@ -100,6 +105,7 @@ CheckPlan plan_of(const CheckSettings& settings) {
   plan.check.bindings = bindings_of(settings);
   plan.check.analysis = check_options_of(settings);
   plan.check.target = target_of(settings);
+  plan.check.compat = compat_from_text(settings.compat.value_or(""));
   if (settings.loss && !settings.train) throw Error("--loss needs --train");
   if (!settings.by.empty() && !settings.train) throw Error("--by needs --train");
   if (settings.train) plan.check.training = Training{settings.loss.value_or(""), settings.by};
@@ -129,6 +135,7 @@ CheckPlan plan_of(const CheckSettings& settings) {
   show("accumulate", settings.accumulate);
   show("tensor", settings.tensor);
   show("numeric", settings.numeric);
+  show("compat", settings.compat);
   if (settings.train) plan.shown.emplace_back("train", settings.loss.value_or("yes"));
   if (settings.flush_subnormals) plan.shown.emplace_back("flush-subnormals", "yes");
   return plan;

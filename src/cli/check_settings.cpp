@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <map>
 
+#include "check/abstraction.h"
 #include "formats/toml/toml.h"
 
 namespace finity {
@@ -158,6 +159,9 @@ void add_model_options(CLI::App& command, CheckSettings& settings) {
   command.add_option("--tensor", settings.tensor, "smash, partition (default) or expand")
       ->check(CLI::IsMember(kTensor));
   command.add_option("--numeric", settings.numeric, "interval or affine (default)")->check(CLI::IsMember(kNumeric));
+  command.add_option(
+      "--compat", settings.compat,
+      "Take for granted what a published tool does, though it is not sound: debar, or names of docs/check.md");
   command.add_option("--time-limit", settings.time_limit, "Seconds per model; what is not reached is unknown")
       ->check(not_negative);
   command
@@ -224,10 +228,10 @@ Bindings bindings_of(const CheckSettings& settings) {
 }
 
 CheckOptions check_options_of(const CheckSettings& settings) {
-  constexpr std::size_t kExpanded = std::size_t{1} << 16U;
   CheckOptions options;
-  if (settings.tensor == "smash") options.ranges.max_cells = 1;
-  if (settings.tensor == "expand") options.ranges.max_cells = kExpanded;
+  for (const TensorAbstraction tensor : kTensorAbstractions) {
+    if (settings.tensor == name(tensor)) options.ranges.max_cells = most_cells(tensor);
+  }
   options.ranges.affine = settings.numeric != "interval";
   if (settings.runtime == "any") options.ranges.runtime = Runtime::any;
   if (settings.runtime == "exact") options.ranges.runtime = Runtime::exact;

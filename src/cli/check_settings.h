@@ -26,6 +26,7 @@ struct CheckSettings {
   std::optional<std::string> accumulate = {};
   std::optional<std::string> tensor = {};
   std::optional<std::string> numeric = {};
+  std::optional<std::string> compat = {};
   bool train = false;
   std::optional<std::string> loss = {};
   std::vector<std::string> by = {};

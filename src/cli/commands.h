@@ -20,6 +20,8 @@ void add_fuzz(CLI::App& app, int& exit_code);
 void add_report(CLI::App& app, int& exit_code);
 void add_ops(CLI::App& app, int& exit_code);
 void add_bench(CLI::App& app, int& exit_code);
+void add_bench_debar(CLI::App& bench, int& exit_code);  // a benchmark of it
+void add_bench_muffin(CLI::App& bench, int& exit_code);
 void add_backends(CLI::App& app, int& exit_code);
 
 }  // namespace finity

@@ -8,8 +8,10 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/muffin.h"
 #include "fuzz/campaign.h"
 #include "fuzz/folder.h"
+#include "fuzz/segment.h"
 #include "report/words.h"
 
 namespace finity {
@@ -20,9 +22,11 @@ volatile std::sig_atomic_t interrupted = 0;
 
 struct Options {
   std::string backends = "torch,ort";
+  std::string shard;
   std::string time;
   std::string ops;
   fuzz::CampaignOptions campaign;
+  MuffinOptions muffin;
 };
 
 // "90", "90s", "10m", "2h".
@@ -37,6 +41,16 @@ double seconds_of(const std::string& text) {
   const double factor = unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : -1;
   if (!(value > 0) || factor < 0) throw Error("--time " + text + ": expected a number with s, m or h, such as 10m");
   return value * factor;
+}
+
+// "3/8": the third of eight.
+fuzz::Shard shard_of(const std::string& text) {
+  fuzz::Shard shard;
+  char rest = 0;
+  const int read = std::sscanf(text.c_str(), "%d/%d%c", &shard.number, &shard.count, &rest);
+  if (read != 2 || shard.count < 1 || shard.number < 1 || shard.number > shard.count)
+    throw Error("--shard " + text + ": expected which of how many, such as 3/8 (1/8 is the first, 8/8 the last)");
+  return shard;
 }
 
 std::vector<std::string> op_names(const std::string& text) {
@@ -79,9 +93,19 @@ int run_fuzz(Options& options) {
   if (!options.time.empty()) options.campaign.seconds = seconds_of(options.time);
   options.campaign.generate.ops = op_names(options.ops);
   options.campaign.version = FINITY_VERSION;
+  if (!options.shard.empty()) options.campaign.shard = shard_of(options.shard);
+  const std::string& store = options.campaign.store;
+  if (!store.empty() && !is_server(store))
+    throw Error("--store: expected the address of a server, such as postgresql://user@host/name");
+  if (!store.empty() && !options.shard.empty()) throw Error("--shard and --store exclude each other");
+  if (store.empty() && options.campaign.workdir.empty())
+    throw Error("say where: --workdir DIR, or --store for a server");
   if (options.campaign.models == 0 && options.campaign.seconds == 0)
     throw Error("say how long: --models N or --time T");
   std::signal(SIGINT, [](int) { interrupted = 1; });
+  if (wants_muffin(options.muffin))
+    return run_muffin(options.muffin, options.campaign, [] { return interrupted != 0; });
+  use_mode(options.muffin, options.campaign);
   const bool terminal = ::isatty(STDERR_FILENO) != 0;
   double shown = 0;
   fuzz::CampaignHooks hooks;
@@ -92,7 +116,8 @@ int run_fuzz(Options& options) {
   };
   hooks.found = [&](const fuzz::Finding& finding, const std::string& folder) {
     if (terminal) std::fputs("\r\033[K", stderr);
-    print_finding(finding, options.campaign.workdir + "/" + folder);
+    print_finding(finding,
+                  options.campaign.store.empty() ? options.campaign.workdir + "/" + folder : folder + " of the store");
   };
   hooks.note = [](const std::string& text) { std::fprintf(stderr, "finity: note: %s\n", text.c_str()); };
   hooks.stop = [] { return interrupted != 0; };
@@ -100,6 +125,19 @@ int run_fuzz(Options& options) {
   if (terminal) std::fputs("\r\033[K", stderr);
   std::printf("%s\n", progress_line(end).c_str());
   return end.findings > 0 ? 1 : 0;
+}
+
+struct MergeOptions {
+  std::string folder, store;
+};
+
+int run_merge(const MergeOptions& options) {
+  const fuzz::Merged merged = options.store.empty() ? fuzz::merge_segments(options.folder)
+                                                    : fuzz::fetch_campaign(options.store, options.folder);
+  for (const std::string& note : merged.notes) std::fprintf(stderr, "finity: note: %s\n", note.c_str());
+  std::printf("%lld models, %lld findings in %s\n", static_cast<long long>(merged.models),
+              static_cast<long long>(merged.findings), options.folder.c_str());
+  return 0;
 }
 
 }  // namespace
@@ -112,13 +150,26 @@ void add_fuzz(CLI::App& app, int& exit_code) {
   command->add_option("--models", campaign.models, "Stop after so many models in all")->check(CLI::PositiveNumber);
   command->add_option("--time", options->time, "Stop after so long: 90s, 10m, 2h");
   command->add_option("--seed", campaign.seed, "The same seed makes the same models (default 1)");
-  command->add_option("--workdir", campaign.workdir, "Folder for the database and the findings")->required();
+  command->add_option("--workdir", campaign.workdir, "Folder for the database and the findings");
+  command->add_option("--store", campaign.store, "Address of a server for many machines: postgresql://...");
+  command->add_option("--shard", options->shard, "Do a part, such as 3/8, and write a segment into the work folder");
+  command->add_option("--mode", options->muffin.mode,
+                      "Whose models: own (default), layers, muffin, ... (docs/fuzz.md)");
+  command->add_option("--oracle", options->muffin.oracle, "How they are judged: proof (default) or muffin")
+      ->check(CLI::IsMember({"proof", "muffin"}));
+  command->add_option("--data", options->muffin.data, "A data set for models with layers; without: they take turns");
   command->add_option("--ops", options->ops, "Only models with one of these: Conv,MaxPool");
   command->add_option("-j,--jobs", campaign.jobs, "Models at a time (default 1)")->check(CLI::Range(1, 256));
   command->add_flag("--resume", campaign.resume, "Go on with the campaign in the work folder");
   command->add_flag("--accuracy", campaign.accuracy, "Small errors are findings, too");
   command->add_flag("!--no-strips", campaign.strips, "Do not run findings in the other installed versions");
-  command->callback([options, &exit_code] { exit_code = run_fuzz(*options); });
+  CLI::App* merge = command->add_subcommand("merge", "Make one campaign of the segments of shards, or of a store");
+  auto merged = std::make_shared<MergeOptions>();
+  merge->add_option("folder", merged->folder, "Their --workdir, or where the store's campaign goes")->required();
+  merge->add_option("--store", merged->store, "Address of the server that holds the campaign");
+  command->callback([command, options, merged, &exit_code] {
+    exit_code = command->get_subcommands().empty() ? run_fuzz(*options) : run_merge(*merged);
+  });
 }
 
 }  // namespace finity

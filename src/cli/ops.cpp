@@ -17,17 +17,18 @@ struct Options {
 };
 
 std::string full_name(const OpDef& op) {
-  return op.domain.empty() ? std::string(op.name) : std::string(op.domain) + "." + std::string(op.name);
+  return op.identity.domain.empty() ? std::string(op.identity.name)
+                                    : std::string(op.identity.domain) + "." + std::string(op.identity.name);
 }
 
 std::string opset_range(const OpDef& op) {
-  const std::string since = std::to_string(op.since);
-  return op.until == 0 ? since + " and later" : since + " to " + std::to_string(op.until);
+  const std::string since = std::to_string(op.identity.since);
+  return op.identity.until == 0 ? since + " and later" : since + " to " + std::to_string(op.identity.until);
 }
 
 void print_line(const OpDef& op, std::size_t width) {
-  std::printf("%s  %s%s\n", padded(full_name(op), width).c_str(), std::string(op.summary).c_str(),
-              op.eval == nullptr ? " (typed only)" : "");
+  std::printf("%s  %s%s\n", padded(full_name(op), width).c_str(), std::string(op.identity.summary).c_str(),
+              op.meaning.eval == nullptr ? " (typed only)" : "");
 }
 
 void print_field(const char* title, std::string_view text) {
@@ -35,33 +36,34 @@ void print_field(const char* title, std::string_view text) {
 }
 
 void print_details(const OpDef& op) {
-  std::printf("%s: %s\n", full_name(op).c_str(), std::string(op.summary).c_str());
+  std::printf("%s: %s\n", full_name(op).c_str(), std::string(op.identity.summary).c_str());
   print_field("opset", opset_range(op));
-  print_field("signature", op.signature);
-  print_field("attributes", op.attrs);
-  print_field("TensorFlow", op.tf);
-  print_field("evaluation", op.eval == nullptr ? "none" : op.random ? "random numbers" : "reference");
-  print_field("freedom", op.freedom);
+  print_field("signature", op.identity.signature);
+  print_field("attributes", op.identity.attrs);
+  print_field("TensorFlow", op.identity.tf);
+  print_field("evaluation", op.meaning.eval == nullptr ? "none" : op.traits.random ? "random numbers" : "reference");
+  print_field("freedom", op.meaning.freedom);
 }
 
 nlohmann::ordered_json to_json(const OpDef& op) {
-  return {{"name", op.name},
-          {"domain", domain_name(op.domain)},
-          {"since", op.since},
-          {"until", op.until == 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(op.until)},
-          {"summary", op.summary},
-          {"signature", op.signature},
-          {"attributes", op.attrs},
-          {"tensorflow", op.tf},
-          {"freedom", op.freedom},
-          {"random", op.random},
-          {"evaluated", op.eval != nullptr}};
+  return {{"name", op.identity.name},
+          {"domain", domain_name(op.identity.domain)},
+          {"since", op.identity.since},
+          {"until", op.identity.until == 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(op.identity.until)},
+          {"summary", op.identity.summary},
+          {"signature", op.identity.signature},
+          {"attributes", op.identity.attrs},
+          {"tensorflow", op.identity.tf},
+          {"freedom", op.meaning.freedom},
+          {"random", op.traits.random},
+          {"evaluated", op.meaning.eval != nullptr}};
 }
 
 std::vector<const OpDef*> matching(const std::string& name) {
   std::vector<const OpDef*> result;
   for (const OpDef* op : all_ops()) {
-    if (name.empty() || op->name == name || full_name(*op) == name || op->tf == name) result.push_back(op);
+    if (name.empty() || op->identity.name == name || full_name(*op) == name || op->identity.tf == name)
+      result.push_back(op);
   }
   return result;
 }

@@ -1,9 +1,11 @@
 #include "cli/program_witness.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/atomic_file.h"
@@ -14,6 +16,7 @@
 #include "formats/npz/npz.h"
 #include "formats/onnx/onnx.h"
 #include "formats/onnx/test_data.h"
+#include "formats/png/png.h"
 #include "graph/builder.h"
 #include "program/draws.h"
 #include "program/read_program.h"
@@ -21,6 +24,7 @@
 #include "program/suspects.h"
 #include "program/trainer.h"
 #include "report/words.h"
+#include "tensor/convert.h"
 
 namespace finity {
 
@@ -123,6 +127,52 @@ std::string drawn_trace(const ProgramOutcome& outcome) {
          ("<polyline fill=\"none\" stroke=\"#c03030\" stroke-width=\"1.5\" points=\"" + points + "\"/>\n</svg>\n");
 }
 
+// For each sample the nearest of the data.
+Tensor nearest_samples(const Tensor& samples, const Tensor& data, std::size_t most) {
+  const std::vector<double> own = elements<double>(samples), known = elements<double>(data);
+  const auto count = std::min(most, static_cast<std::size_t>(samples.dim(0)));
+  const std::size_t width = own.size() / static_cast<std::size_t>(samples.dim(0));
+  std::vector<double> nearest;
+  for (std::size_t k = 0; k < count; ++k) {
+    double best = std::numeric_limits<double>::infinity();
+    std::size_t at = 0;
+    for (std::size_t from = 0; from < known.size(); from += width) {
+      double distance = 0;
+      for (std::size_t i = 0; i < width && distance < best; ++i) {
+        const double away = own[k * width + i] - known[from + i];
+        distance += away * away;
+      }
+      if (!(distance < best)) continue;
+      best = distance;
+      at = from;
+    }
+    nearest.insert(nearest.end(), known.begin() + static_cast<std::ptrdiff_t>(at),
+                   known.begin() + static_cast<std::ptrdiff_t>(at + width));
+  }
+  Dims dims = samples.dims();
+  dims[0] = static_cast<std::int64_t>(count);
+  return from_elements<double>(samples.dtype(), dims, nearest);
+}
+
+// Inputs that are images: those of the last step, and the samples of the data they resemble most.
+void write_pictures(const fs::path& folder, const Program& program, const TrainingRun& run) {
+  constexpr std::size_t kMost = 64;
+  for (const ProgramInput& input : program.inputs) {
+    const Tensor& last = run.last_inputs.at(input.name);
+    if (!input.batched || input.draw || last.rank() < 2 || last.empty() || !is_float(last.dtype())) continue;
+    const std::optional<ImageShape> shape = image_shape(Dims(last.dims().begin() + 1, last.dims().end()));
+    if (!shape || !input.range->bounded()) continue;
+    std::string name = input.name;
+    std::ranges::replace_if(
+        name, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+    const auto picture = [&](const Tensor& samples) {
+      return write_png(picture_of(samples, *shape, input.range->lo, input.range->hi, kMost));
+    };
+    write(folder / (name + "_after.png"), picture(last));
+    if (!input.data.empty()) write(folder / (name + "_before.png"), picture(nearest_samples(last, input.data, kMost)));
+  }
+}
+
 TrainingRun read_run(const fs::path& folder) {
   const std::string path = (folder / kRun).string();
   const auto file = MappedFile::open(path);
@@ -150,8 +200,9 @@ void say(const std::string& engine, const Repeated& repeated) {
 }  // namespace
 
 std::string write_program_witness(const Program& program, const ProgramOutcome& outcome, const ProgramSearch& search,
-                                  const std::string& folder) {
-  const fs::path target = fs::path(folder) / fs::path(program.name).stem();
+                                  const std::string& folder, std::size_t number) {
+  const std::string name = fs::path(program.name).stem().string() + (number > 1 ? "-" + std::to_string(number) : "");
+  const fs::path target = fs::path(folder) / name;
   const fs::path partial = target.parent_path() / ("." + target.filename().string() + ".partial");
   try {
     fs::remove_all(partial);
@@ -160,6 +211,7 @@ std::string write_program_witness(const Program& program, const ProgramOutcome& 
     write_run(partial, outcome.run);
     write_last_step(partial, program, outcome.run);
     write_finding(partial, program, outcome, search);
+    write_pictures(partial, program, outcome.run);
     if (outcome.trace.size() > 1) write(partial / "distance.svg", drawn_trace(outcome));
     fs::remove_all(target);
     fs::rename(partial, target);

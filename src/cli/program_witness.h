@@ -10,9 +10,9 @@ namespace finity {
 
 inline constexpr std::string_view kProgramDescription = "program.toml";
 
-// The path of what was written, whole or not at all.
+// The path of what was written, whole or not at all. `number`: of several failures of one program.
 std::string write_program_witness(const Program& program, const ProgramOutcome& outcome, const ProgramSearch& search,
-                                  const std::string& folder);
+                                  const std::string& folder, std::size_t number = 1);
 // Repeats the training run of such a folder and prints what each engine gives; true when it failed again.
 bool replay_program(const std::string& folder);
 

@@ -129,7 +129,7 @@ int replay_finding(const Options& options) {
     // What a library reads without having written it differs from run to run.
     std::vector<fuzz::Complaint> complaints;
     for (int i = 0; i < kReplays && complaints.empty(); ++i)
-      complaints = fuzz::judge_again(backend, stored.sample, stored.legal, stored.derivative, counts);
+      complaints = fuzz::judge_again(backend, stored.evidence, counts);
     for (const fuzz::Complaint& c : complaints) {
       std::printf("%s: %s in %s%s: %s\n", spec.text().c_str(), std::string(name(c.symptom)).c_str(), c.op.c_str(),
                   c.level == Optimisation::none ? "" : " (optimised)", printable(c.text).c_str());

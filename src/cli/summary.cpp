@@ -40,7 +40,7 @@ void add_parameter(Summary& summary, const Constant& constant) {
 }
 
 std::string reason_not_modelled(const Node& node) {
-  if (node.op != nullptr) return node.op->eval != nullptr ? "" : "typed, but cannot be run";
+  if (node.op != nullptr) return node.op->meaning.eval != nullptr ? "" : "typed, but cannot be run";
   if (node.domain.empty()) {
     for (const LeftOut& entry : left_out_ops()) {
       if (entry.name == node.op_type) return std::string(entry.reason);

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -14,6 +15,7 @@
 #include "exec/torch_worker.h"
 #include "ops/table/hazard.h"
 #include "program/read_program.h"
+#include "program/tensorflow_program.h"
 #include "report/words.h"
 
 namespace finity {
@@ -33,7 +35,6 @@ void refuse_model_options(const CheckSettings& settings) {
   refuse(settings.weights.has_value(), "--weights");
   refuse(settings.train || settings.loss.has_value(), "--train");
   refuse(settings.as.has_value(), "--as");
-  if (settings.sites.size() > 1) throw Error("--site: a program is searched at one site, or at all");
 }
 
 ProgramSearch search_of(const CheckSettings& settings, const ProgramSettings& own) {
@@ -43,7 +44,8 @@ ProgramSearch search_of(const CheckSettings& settings, const ProgramSettings& ow
   search.seconds = settings.time_limit.value_or(kSearchSeconds);
   search.epsilon = own.epsilon;
   search.switch_rate = own.switch_rate;
-  if (!settings.sites.empty()) search.site = settings.sites.front();
+  search.sites.assign(settings.sites.begin(), settings.sites.end());
+  search.until = Until::all_sites;
   const bool shows = ::isatty(STDERR_FILENO) == 1;
   search.progress = [shows](double seconds, std::uint64_t iterations, double closest) {
     if (shows) {
@@ -83,23 +85,48 @@ void print_hit(const std::string& path, const ProgramOutcome& outcome, const Pro
   if (rule != nullptr) std::printf("  fix: %s\n", std::string(rule->fix).c_str());
 }
 
-void print_miss(const std::string& path, const ProgramOutcome& outcome, const ProgramSearch& search) {
+// What proofs say of trained weights.
+std::string weights_text(const Program& program) {
+  double reach = 0;
+  for (const ProgramWeight& weight : program.weights) reach = std::max(reach, weight.reach);
+  char text[64];
+  std::snprintf(text, sizeof text, "for weights in [-%g, %g]", reach, reach);
+  return std::isinf(reach) ? "for weights of any size" : program.weights.empty() ? "without weights" : text;
+}
+
+// Sites that were searched and did not fail, after those that did.
+void print_open(const ProgramOutcome& outcome) {
+  constexpr std::size_t kMost = 8;
+  if (outcome.open.empty()) return;
+  std::printf("  possible at %s more, not seen to fail:\n", counted(outcome.open.size(), "site").c_str());
+  for (std::size_t i = 0; i < std::min(kMost, outcome.open.size()); ++i) {
+    const OpenSite& open = outcome.open[i];
+    std::printf("    %s %s%s\n", open.rule.c_str(), printable(open.title).c_str(),
+                open.closest_text.empty() ? "" : (": closest " + open.closest_text).c_str());
+  }
+  if (outcome.open.size() > kMost) std::printf("    and %zu more\n", outcome.open.size() - kMost);
+}
+
+void print_miss(const std::string& path, const Program& program, const ProgramOutcome& outcome,
+                const ProgramSearch& search) {
   if (outcome.suspects == 0) {
-    std::printf("%s: all %s of the training step proved, for weights of any size\n", printable(path).c_str(),
-                counted(outcome.proved, "site").c_str());
+    std::printf("%s: all %s of the training step proved, %s\n", printable(path).c_str(),
+                counted(outcome.proved, "site").c_str(), weights_text(program).c_str());
     return;
   }
   std::printf("%s: possible at %s: no training run found that fails\n", printable(path).c_str(),
               counted(outcome.suspects, "site").c_str());
   std::printf("  searched by %s%s\n", effort_of(outcome, search).c_str(),
-              outcome.stopped == "time" ? ", until the time was up" : "");
+              outcome.stopped == "time"          ? ", until the time was up"
+              : outcome.stopped == "interrupted" ? ", until it was interrupted"
+                                                 : "");
   if (!outcome.closest_text.empty()) {
     std::printf("  closest: %s at %s\n", outcome.closest_text.c_str(), printable(outcome.site).c_str());
   }
 }
 
-void print_json(const std::string& path, const ProgramOutcome& outcome, const ProgramSearch& search,
-                const std::string& folder) {
+nlohmann::ordered_json json_of(const std::string& path, const ProgramOutcome& outcome, const ProgramSearch& search,
+                               const std::string& folder) {
   nlohmann::ordered_json json = {{"program", path},
                                  {"verdict", outcome.hit             ? (outcome.confirmed ? "confirmed" : "seen")
                                              : outcome.suspects == 0 ? "proved"
@@ -117,6 +144,20 @@ void print_json(const std::string& path, const ProgramOutcome& outcome, const Pr
                                  {"closest", outcome.closest_text},
                                  {"stopped", outcome.stopped},
                                  {"witness", folder}};
+  return json;
+}
+
+void print_json(const std::string& path, const ProgramOutcome& outcome, const ProgramSearch& search,
+                const std::string& folder, const std::vector<std::string>& folders) {
+  nlohmann::ordered_json json = json_of(path, outcome, search, folder);
+  json["more"] = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < outcome.more.size(); ++i) {
+    json["more"].push_back(json_of(path, outcome.more[i], search, folders[i]));
+  }
+  json["open"] = nlohmann::ordered_json::array();
+  for (const OpenSite& open : outcome.open) {
+    json["open"].push_back({{"site", open.title}, {"rule", open.rule}, {"closest", open.closest_text}});
+  }
   std::printf("%s\n", json.dump(2).c_str());
 }
 
@@ -142,12 +183,9 @@ ProgramOutcome searched(const Program& program, const ProgramSearch& search, Wor
   return std::move(*outcome);
 }
 
-}  // namespace
-
-int trigger_program(const std::string& path, const CheckSettings& settings, const ProgramSettings& own, bool json) {
-  refuse_model_options(settings);
+int search_and_tell(Program program, const std::string& path, const CheckSettings& settings, const ProgramSettings& own,
+                    bool json) {
   const ProgramSearch search = search_of(settings, own);
-  Program program = read_program(path);
   program.flush_subnormals |= settings.flush_subnormals;
   const std::string engine = settings.engine.value_or("auto");
   std::optional<WorkerOptions> options = engine == "reference" ? std::nullopt : torch_worker();
@@ -166,20 +204,58 @@ int trigger_program(const std::string& path, const CheckSettings& settings, cons
   }
   std::string folder;
   if (outcome.hit && settings.witness) folder = write_program_witness(program, outcome, search, *settings.witness);
-  if (json) print_json(path, outcome, search, folder);
-  else if (outcome.hit) print_hit(path, outcome, search);
-  else print_miss(path, outcome, search);
-  if (!json && !folder.empty()) std::printf("  witness: %s\n", printable(folder).c_str());
-  std::fflush(stdout);
-  if (outcome.hit && outcome.confirmed && outcome.disproves) {
-    throw Error(path + ": verification failed: " + outcome.node +
-                " failed, which check had proved it cannot: a bug of finity, please report it");
+  std::vector<std::string> folders;
+  for (std::size_t i = 0; i < outcome.more.size(); ++i) {
+    folders.push_back(settings.witness
+                          ? write_program_witness(program, outcome.more[i], search, *settings.witness, i + 2)
+                          : std::string());
   }
-  const bool broken = outcome.stopped.starts_with("crashed") || outcome.stopped.starts_with("late");
+  if (json) print_json(path, outcome, search, folder, folders);
+  else if (outcome.hit) print_hit(path, outcome, search);
+  else print_miss(path, program, outcome, search);
+  if (!json && !folder.empty()) std::printf("  witness: %s\n", printable(folder).c_str());
+  for (std::size_t i = 0; i < outcome.more.size() && !json; ++i) {
+    print_hit(path, outcome.more[i], search);
+    if (!folders[i].empty()) std::printf("  witness: %s\n", printable(folders[i]).c_str());
+  }
+  if (outcome.hit && !json) print_open(outcome);
+  std::fflush(stdout);
+  const auto require_no_disproof = [&](const ProgramOutcome& found) {
+    if (!found.hit || !found.confirmed || !found.disproves) return;
+    throw Error(path + ": verification failed: " + found.node +
+                " failed, which check had proved it cannot: a bug of finity, please report it");
+  };
+  require_no_disproof(outcome);
+  std::ranges::for_each(outcome.more, require_no_disproof);
+  const bool broken = outcome.stopped.starts_with("crashed") || outcome.stopped.starts_with("late") ||
+                      outcome.stopped.starts_with("failed");
   if (broken) throw Error(path + ": the engine " + outcome.stopped);
   if (interrupted) finish_interrupted();
   if (outcome.hit) return 1;
   return outcome.suspects > 0 && fail_on_of(settings) != Verdict::confirmed ? 1 : 0;
+}
+
+}  // namespace
+
+int trigger_program(const std::string& path, const CheckSettings& settings, const ProgramSettings& own, bool json) {
+  refuse_model_options(settings);
+  return search_and_tell(read_program(path), path, settings, own, json);
+}
+
+std::optional<int> trigger_training_graph(const std::string& path, const CheckSettings& settings,
+                                          const ProgramSettings& own, bool json) {
+  TensorFlowProgram training;
+  try {
+    training = tensorflow_program(path, contract_of(settings), bindings_of(settings));
+  } catch (const Error& error) {
+    std::fprintf(stderr, "finity: note: not searched as a training program: %s\n", printable(error.what()).c_str());
+    return std::nullopt;
+  }
+  if (!training.trains) return std::nullopt;
+  for (const std::string& assumption : training.assumptions) {
+    std::fprintf(json ? stderr : stdout, "assumed: %s\n", printable(assumption).c_str());
+  }
+  return search_and_tell(std::move(training.program), path, settings, own, json);
 }
 
 }  // namespace finity

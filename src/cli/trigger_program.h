@@ -1,6 +1,7 @@
 // finity trigger program.toml: searches for training runs of a program that end in NaN or Inf.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "cli/check_settings.h"
@@ -16,5 +17,10 @@ struct ProgramSettings {
 
 // Prints what came of it; the result is the exit code.
 int trigger_program(const std::string& path, const CheckSettings& settings, const ProgramSettings& own, bool json);
+
+// The same for a TensorFlow graph with an optimiser; nothing when the file is none, or cannot be run as a program,
+// which a note on standard error says.
+std::optional<int> trigger_training_graph(const std::string& path, const CheckSettings& settings,
+                                          const ProgramSettings& own, bool json);
 
 }  // namespace finity

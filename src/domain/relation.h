@@ -68,8 +68,8 @@ struct Source {
   bool operator==(const Source&) const = default;
 };
 
-// this ==, >= or <= factor * A for the aggregate A of a source, up to relative * factor * A(|source|) + absolute.
-// A negative `absolute` of a lower bound is a surplus.
+// this ==, >= or <= factor * A for the aggregate A of a source, up to relative * factor * S + absolute, where S is |A|
+// of largest and smallest, else the aggregate of |source|. A negative `absolute` of a lower bound is a surplus.
 struct AggregateBound {
   Source source = {};
   Of of = Of::largest;

@@ -132,7 +132,7 @@ void FailureFinder::remember(const Node& node, ValueId value, std::span<const Da
     if (!node.inputs[i].valid()) continue;
     OperandThere operand = {.value = node.inputs[i], .datum = inputs[i]};
     const Tensor* tensor = inputs[i].tensor();
-    if (node.op != nullptr && node.op->elementwise && tensor != nullptr && has_real_elements(*tensor)) {
+    if (node.op != nullptr && node.op->traits.elementwise && tensor != nullptr && has_real_elements(*tensor)) {
       const std::optional<std::size_t> at = position_in(tensor->dims(), failure.index);
       if (at) operand.element = elements<double>(*tensor)[*at];
     }

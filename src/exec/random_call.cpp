@@ -27,10 +27,10 @@ class Maker {
     const BodyId body = builder.add_body("g");
     Node node;
     node.op = &op_;
-    node.op_type = builder.intern(op_.name);
-    node.domain = builder.intern(op_.domain);
+    node.op_type = builder.intern(op_.identity.name);
+    node.domain = builder.intern(op_.identity.domain);
     node.version = kVersions[rng_.below(std::size(kVersions))];
-    builder.info().opsets[std::string(op_.domain)] = node.version;
+    builder.info().opsets[std::string(op_.identity.domain)] = node.version;
     builder.info().ir_version = 10;
     node.body = body;
     add_inputs(builder, node, call.inputs, detail);
@@ -183,7 +183,7 @@ bool has_subgraph(const OpDef& op) {
 std::vector<const OpDef*> callable_ops() {
   std::vector<const OpDef*> ops;
   for (const OpDef* op : all_ops()) {
-    if (op->eval != nullptr && !has_subgraph(*op)) ops.push_back(op);
+    if (op->meaning.eval != nullptr && !has_subgraph(*op)) ops.push_back(op);
   }
   return ops;
 }

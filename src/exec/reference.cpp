@@ -168,7 +168,8 @@ const Datum& Interpreter::get(ValueId id) {
 
 // A draw that the caller chose.
 bool Interpreter::is_given(const Node& node) const {
-  if (options_.weights == nullptr || options_.weights->empty() || node.op == nullptr || !node.op->random) return false;
+  if (options_.weights == nullptr || options_.weights->empty() || node.op == nullptr || !node.op->traits.random)
+    return false;
   const auto given = [&](ValueId id) { return !id.valid() || options_.weights->contains(id); };
   return std::ranges::all_of(node.outputs, given);
 }
@@ -177,16 +178,16 @@ void Interpreter::run_node(const Node& node) {
   check_time();
   if (is_given(node)) return;
   if (node.op == nullptr) throw Unsupported("op is not modelled");
-  if (node.op->eval == nullptr) throw Unsupported("op cannot be run by the reference");
+  if (node.op->meaning.eval == nullptr) throw Unsupported("op cannot be run by the reference");
   check_arity(*node.op, node);
   check_attrs(*node.op, node);
   std::vector<Datum> inputs;
   inputs.reserve(node.inputs.size());
   for (const ValueId id : node.inputs) inputs.push_back(get(id));
   if (options_.flush_subnormals) std::ranges::for_each(inputs, [](Datum& datum) { flush(datum); });
-  EvalCall call(graph_, node, inputs, rng_,
+  EvalCall call(call_of(graph_, node), inputs, rng_,
                 [this](BodyId id, std::span<const Datum> arguments) { return run_body(id, arguments); });
-  node.op->eval(call);
+  node.op->meaning.eval(call);
   if (options_.flush_subnormals) std::ranges::for_each(call.outs(), [](Datum& datum) { flush(datum); });
   if (options_.trace) options_.trace(node, call.outs());
   if (options_.watch) options_.watch(node, inputs, call.outs());

@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <new>
 #include <string>
 
 #include "base/error.h"
+#include "exec/whereabouts.h"
 
 namespace finity {
 
@@ -112,6 +114,10 @@ int serve(const std::function<std::unique_ptr<Engine>()>& make) {
       reply = answer(*engine, message, channel);
     } catch (const Unsupported& error) {
       reply = failure_of(error, true);
+    } catch (const std::bad_alloc&) {
+      const char* place = place_of_work();
+      reply =
+          encode(Failure{.text = std::string("out of memory") + (place != nullptr ? std::string(" at ") + place : "")});
     } catch (const std::exception& error) {
       reply = failure_of(error, false);
     }

@@ -10,6 +10,21 @@ namespace finity::fuzz {
 namespace {
 
 constexpr double kSecondsPerRequest = 10;
+constexpr int kMoreTries = 2;
+
+// No library does that to itself: somebody, or a system that is short of memory, ended the process.
+bool ended_from_outside(const Answer& answer) {
+  if (answer.outcome != Answer::Outcome::crashed) return false;
+  return std::ranges::any_of(std::initializer_list<const char*>{"by signal 9 ", "by signal 15 "},
+                             [&](const char* words) { return answer.text.find(words) != std::string::npos; });
+}
+
+template <typename Ask>
+Answer asked(const Ask& ask) {
+  Answer answer = ask();
+  for (int i = 0; i < kMoreTries && ended_from_outside(answer); ++i) answer = ask();
+  return answer;
+}
 
 BackendSpec spec_of(const BackendName& name) {
   return {.family = std::string(name.kind->name), .version = name.version};
@@ -43,12 +58,19 @@ std::vector<BackendSpec> installed_versions(std::string_view family) {
 Backend::Backend(BackendSpec spec)
     : spec_(std::move(spec)), backend_(open_backend(spec_.text(), {.seconds = kSecondsPerRequest})) {}
 
+void Backend::restart() {
+  const BackendName name = parse_backend(spec_.text());
+  WorkerOptions options{.command = backend_.command(), .seconds = kSecondsPerRequest};
+  if (!name.kind->runner.empty()) options.memory_bytes = 0;  // such as node, which reserves more than there is
+  backend_ = finity::Backend(name, std::move(options));
+}
+
 Answer Backend::run(const Sample& sample, Optimisation level, bool exposed) {
   const Graph model = graph(sample, exposed);
   Request request{.model = write_onnx(model), .level = level};
   for (const auto& [name, tensor] : sample.inputs) request.run.inputs.emplace_back(name, tensor);
   for (const ValueId id : model.main().outputs) request.run.outputs.push_back(model.value(id).name);
-  return worker().run(request);
+  return asked([&] { return worker().run(request); });
 }
 
 Answer Backend::derive(const Sample& sample, const std::string& output, const std::vector<std::string>& names) {
@@ -56,7 +78,7 @@ Answer Backend::derive(const Sample& sample, const std::string& output, const st
   for (const auto& [name, tensor] : sample.inputs) request.gradient.inputs.emplace_back(name, tensor);
   request.gradient.output = output;
   request.gradient.names = names;
-  return worker().gradient(request);
+  return asked([&] { return worker().gradient(request); });
 }
 
 Datum find(const NamedData& data, std::string_view name) {

@@ -38,6 +38,8 @@ class Backend {
   // Derivatives of an output with one element, by inputs and weights.
   Answer derive(const Sample& sample, const std::string& output, const std::vector<std::string>& names);
   Worker& worker() { return backend_.worker(); }
+  // The next request goes to a new process.
+  void restart();
 
  private:
   BackendSpec spec_;

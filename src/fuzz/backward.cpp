@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "fuzz/box.h"
+#include "fuzz/public_steps.h"
 #include "gradient/gradient.h"
 #include "ops/table/op.h"
 #include "tensor/convert.h"
@@ -45,10 +46,10 @@ std::string float_output(const Graph& model, const Types& types) {
   return {};
 }
 
-bool all_public(const Graph& model) {
+bool is_flat(const Graph& model) {
   return std::ranges::all_of(model.main().nodes, [&](NodeId id) {
     const Node& node = model.node(id);
-    return node.op != nullptr && node.domain.empty() && node.op->eval != nullptr && bodies_of(node.attrs).empty();
+    return node.op != nullptr && node.op->meaning.eval != nullptr && bodies_of(node.attrs).empty();
   });
 }
 
@@ -81,8 +82,10 @@ std::optional<Backward> with_backward(const Sample& sample) {
     result.derivatives.emplace_back(names[i], writer.graph().value(id).name);
   }
   const GraphWriter::Result whole = std::move(writer).finish();
-  if (result.derivatives.empty() || !all_public(whole.graph)) return std::nullopt;
-  result.sample = sample_of(whole.graph, inputs_of(sample));
+  if (result.derivatives.empty() || !is_flat(whole.graph)) return std::nullopt;
+  result.sample = with_public_steps(sample_of(whole.graph, inputs_of(sample)));
+  if (std::ranges::any_of(result.sample.steps, [](const Step& step) { return !step.domain.empty(); }))
+    return std::nullopt;
   result.sample.origin = "backward of " + sample.origin;
   return result;
 }

@@ -12,6 +12,7 @@
 #include "fuzz/monotone.h"
 #include "fuzz/sums.h"
 #include "graph/builder.h"
+#include "ops/table/fold.h"
 #include "ops/table/op.h"
 #include "tensor/convert.h"
 
@@ -31,7 +32,8 @@ const OpDef* as_specified(const OpDef& op) {
   std::unique_ptr<OpDef>& copy = copies[&op];
   if (!copy) {
     copy = std::make_unique<OpDef>(op);
-    copy->grants = {.specified = op.grants.specified, .narrow_kernels = op.grants.narrow_kernels};
+    copy->analysis.grants = {.specified = op.analysis.grants.specified,
+                             .narrow_kernels = op.analysis.grants.narrow_kernels};
   }
   return copy.get();
 }
@@ -138,7 +140,7 @@ std::vector<Box> by_rule(const Graph& graph, const Node& node, const std::vector
 // Integers that may wrap: no operator says what comes out. Seen by computing the same in doubles.
 bool may_wrap(const Graph& graph, const Node& node, const std::vector<Box>& operands, const std::vector<Box>& results) {
   constexpr std::string_view kSums[] = {"CumSum", "CumProd", "MatMul", "Gemm", "Sum", "Mean", "Einsum"};
-  const bool computes = node.op->elementwise || node.op_type.starts_with("Reduce") ||
+  const bool computes = node.op->traits.elementwise || node.op_type.starts_with("Reduce") ||
                         std::ranges::find(kSums, node.op_type) != std::end(kSums);
   if (!computes || results.empty() || !is_int(results[0].dtype) || operands.empty() || !is_int(operands[0].dtype))
     return false;
@@ -147,15 +149,13 @@ bool may_wrap(const Graph& graph, const Node& node, const std::vector<Box>& oper
     wide.emplace_back();
     if (!node.inputs[i].valid()) continue;
     if (!operands[i].is_point()) return false;
-    const bool data = i == 0 || (node.op->elementwise && is_int(operands[i].dtype));
+    const bool data = i == 0 || (node.op->traits.elementwise && is_int(operands[i].dtype));
     const Tensor tensor = tensor_of(operands[i]);
     wide.back() = data ? from_elements<double>(DType::float64, tensor.dims(), elements<double>(tensor)) : tensor;
   }
   try {
-    Rng unused(0);
-    EvalCall call(graph, node, wide, unused, nullptr);
-    node.op->eval(call);
-    const Tensor* result = call.outs().front().tensor();
+    const std::vector<Datum> results_in_doubles = fold(call_of(graph, node), wide);
+    const Tensor* result = results_in_doubles.front().tensor();
     return result != nullptr && is_float(result->dtype()) &&
            std::ranges::any_of(elements<double>(*result), [&](double x) {
              return !(x <= max_finite(results[0].dtype) && x >= lowest_finite(results[0].dtype));
@@ -236,7 +236,7 @@ Tensor tensor_of(const Box& box) {
 
 std::vector<Box> enclose(const Graph& graph, const Types& types, const Node& node, const std::vector<Box>& operands) {
   std::vector<Box> nothing;
-  bool known = node.op != nullptr && !node.op->random && node.op->eval != nullptr;
+  bool known = node.op != nullptr && !node.op->traits.random && node.op->meaning.eval != nullptr;
   for (const ValueId id : node.outputs) {
     nothing.emplace_back();
     if (id.valid()) nothing.back() = {.dtype = types[id].dtype, .dims = types[id].dims().value_or(Dims{1})};

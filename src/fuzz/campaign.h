@@ -1,6 +1,6 @@
-// A campaign: samples from one seed put before several libraries, what was seen in a database in the work folder, one
-// folder per distinct finding. Each sample is one transaction, in order: a campaign that is killed goes on where it
-// was, and two campaigns of one seed have the same contents.
+// A campaign: samples from one seed put before several libraries, what was seen in a journal (a database in the work
+// folder, a segment of a shared folder, or a server), one folder per distinct finding. Each sample is one transaction,
+// in order: a campaign that is killed goes on where it was, and two campaigns of one seed have the same contents.
 #pragma once
 
 #include <functional>
@@ -9,6 +9,7 @@
 
 #include "fuzz/finding.h"
 #include "fuzz/generate.h"
+#include "fuzz/journal.h"
 
 namespace finity::fuzz {
 
@@ -18,8 +19,13 @@ struct CampaignOptions {
   std::int64_t models = 0;  // 0: no limit
   double seconds = 0;       // 0: no limit
   std::string workdir = {};
+  std::string store = {};  // address of a server; empty: the work folder
+  Shard shard = {};
+  double claim_seconds = 300;
   std::vector<BackendSpec> backends = {};
   GenerateOptions generate = {};
+  std::string mode = {};                                    // of what makes samples instead of generate(); empty: none
+  std::function<Generated(std::uint64_t index)> make = {};  // that; called by several threads
   int jobs = 1;
   bool resume = false;
   bool accuracy = false;                                 // also findings that are a matter of accuracy

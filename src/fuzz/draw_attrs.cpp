@@ -95,10 +95,10 @@ std::optional<Attr> Drawing::ints_attr(const AttrSpec& spec) {
   else if (spec.name == "strides") fill(spatial(), 1, 3);
   else if (spec.name == "dilations") fill(spatial(), 1, g_.chance(70) ? 2 : 3);
   else if (spec.name == "output_padding") fill(spatial(), 0, 2);
-  else if (spec.name == "pads") fill(2 * (op_.name == "Pad" ? rank() : spatial()), 0, g_.chance(70) ? 1 : 3);
+  else if (spec.name == "pads") fill(2 * (op_.identity.name == "Pad" ? rank() : spatial()), 0, g_.chance(70) ? 1 : 3);
   else if (spec.name == "axes") {
     list = axes();
-    if (op_.name == "Squeeze" && list.empty()) return std::nullopt;
+    if (op_.identity.name == "Squeeze" && list.empty()) return std::nullopt;
   } else if (spec.name == "perm") {
     for (std::int64_t i = 0; i < rank(); ++i) list.push_back(i);
     // The order that changes nothing is a case of its own.
@@ -133,7 +133,7 @@ void Drawing::draw_attrs() {
   for (const AttrSpec& spec : signature_.attrs) {
     if (!among(kNeeded, spec.name) && g_.chance(spec.name == "auto_pad" ? 75 : 45)) continue;
     // A kernel's shape follows from its weights and may be left out.
-    if (spec.name == "kernel_shape" && op_.name.starts_with("Conv") && g_.chance(40)) continue;
+    if (spec.name == "kernel_shape" && op_.identity.name.starts_with("Conv") && g_.chance(40)) continue;
     std::optional<Attr> drawn = attr(spec);
     if (drawn) d_.step.attrs.set(spec.name, std::move(*drawn));
   }

@@ -31,8 +31,8 @@ bool Drawing::special_operands() {
 }
 
 bool Drawing::window_operands() {
-  const bool transposed = op_.name == "ConvTranspose";
-  if (op_.name != "Conv" && !transposed) return false;
+  const bool transposed = op_.identity.name == "ConvTranspose";
+  if (op_.identity.name != "Conv" && !transposed) return false;
   std::int64_t group = int_of("group", 1);
   if (group < 1 || channels() % group != 0) {
     group = 1;
@@ -49,29 +49,29 @@ bool Drawing::window_operands() {
 }
 
 bool Drawing::norm_operands() {
-  if (op_.name == "BatchNormalization") {
+  if (op_.identity.name == "BatchNormalization") {
     const Dims each = {rank() > 1 ? x_[1] : rank() == 1 ? x_[0] : 1};
     for (int i = 0; i < 3; ++i) d_.step.inputs.push_back(give_float(each));
     d_.step.inputs.push_back(give_float(each, ValueClass::positive));
     return true;
   }
-  if (op_.name == "InstanceNormalization" || op_.name == "GroupNormalization") {
-    const bool per_group = op_.name == "GroupNormalization" && g_.opset() < 21;
+  if (op_.identity.name == "InstanceNormalization" || op_.identity.name == "GroupNormalization") {
+    const bool per_group = op_.identity.name == "GroupNormalization" && g_.opset() < 21;
     const Dims each = {per_group ? int_of("num_groups", 1) : channels()};
     for (int i = 0; i < 2; ++i) d_.step.inputs.push_back(give_float(each));
     return true;
   }
-  if (op_.name == "LayerNormalization" || op_.name == "RMSNormalization") {
+  if (op_.identity.name == "LayerNormalization" || op_.identity.name == "RMSNormalization") {
     std::int64_t axis = int_of("axis", -1);
     if (axis < 0) axis += rank();
     if (axis < 0 || axis > rank()) return false;
     Dims each(x_.begin() + axis, x_.end());
     if (g_.chance(15)) each = with_inserted(each, 0, 1);
     d_.step.inputs.push_back(give_float(each));
-    if (op_.name == "LayerNormalization" && g_.chance(60)) d_.step.inputs.push_back(give_float(each));
+    if (op_.identity.name == "LayerNormalization" && g_.chance(60)) d_.step.inputs.push_back(give_float(each));
     return true;
   }
-  if (op_.name == "PRelu") {
+  if (op_.identity.name == "PRelu") {
     Dims slope = broadcastable(x_);
     if (slope.size() > x_.size()) slope = {};
     d_.step.inputs.push_back(give_float(slope));
@@ -81,7 +81,7 @@ bool Drawing::norm_operands() {
 }
 
 bool Drawing::movement_operands() {
-  const std::string_view op = op_.name;
+  const std::string_view op = op_.identity.name;
   auto& in = d_.step.inputs;
   if (op == "Reshape") {
     Ints shape = x_;
@@ -151,7 +151,7 @@ bool Drawing::movement_operands() {
 }
 
 bool Drawing::index_operands() {
-  const std::string_view op = op_.name;
+  const std::string_view op = op_.identity.name;
   auto& in = d_.step.inputs;
   const std::int64_t axis = (int_of("axis", 0) + rank()) % std::max<std::int64_t>(rank(), 1);
   const std::int64_t length = rank() == 0 ? 1 : std::max<std::int64_t>(x_[static_cast<std::size_t>(axis)], 1);
@@ -181,6 +181,12 @@ bool Drawing::index_operands() {
       places[i] = (static_cast<std::int64_t>(i) / std::max<std::int64_t>(behind, 1) % along + shift) % length;
     in.push_back(give(from_elements<std::int64_t>(DType::int64, dims, places), 60));
     in.push_back(give(g_.draw(x_type_, dims), 50));
+  } else if (op == "MaxUnpool") {
+    // Places in the result, which is at least as large; none twice here either.
+    Ints places(static_cast<std::size_t>(element_count(x_)));
+    for (std::size_t i = 0; i < places.size(); ++i) places[i] = static_cast<std::int64_t>(i);
+    for (std::size_t i = places.size(); i > 1; --i) std::swap(places[i - 1], places[g_.rng().below(i)]);
+    in.push_back(give(from_elements<std::int64_t>(DType::int64, x_, places), 50));
   } else if (op == "TopK" && g_.opset() >= 10) {
     const std::int64_t at = (int_of("axis", -1) + rank()) % std::max<std::int64_t>(rank(), 1);
     in.push_back(
@@ -212,12 +218,12 @@ bool Drawing::index_operands() {
 
 bool Drawing::linear_operands() {
   auto& in = d_.step.inputs;
-  if (op_.name == "Pow" && !is_float(x_type_)) {
+  if (op_.identity.name == "Pow" && !is_float(x_type_)) {
     // Overflow and negative exponents of integers have no meaning.
     in.push_back(give(scalar_of(x_type_, static_cast<double>(g_.between(0, 3))), 60));
     return true;
   }
-  if (op_.name == "Gemm" && rank() == 2) {
+  if (op_.identity.name == "Gemm" && rank() == 2) {
     const bool ta = int_of("transA", 0) != 0, tb = int_of("transB", 0) != 0;
     const std::int64_t m = ta ? x_[1] : x_[0], k = ta ? x_[0] : x_[1], n = g_.chance(40) ? k : size();
     in.push_back(give_float(tb ? Dims{n, k} : Dims{k, n}));
@@ -228,7 +234,7 @@ bool Drawing::linear_operands() {
     }
     return true;
   }
-  if (op_.name == "MatMul" && rank() > 0) {
+  if (op_.identity.name == "MatMul" && rank() > 0) {
     const std::int64_t k = x_.back(), n = g_.chance(40) ? k : size();
     Dims other;
     const bool batches = g_.chance(50);
@@ -239,7 +245,7 @@ bool Drawing::linear_operands() {
     in.push_back(give(g_.draw(x_type_, other), 50));
     return true;
   }
-  if (op_.name == "Einsum" && rank() >= 1 && rank() <= 3) {
+  if (op_.identity.name == "Einsum" && rank() >= 1 && rank() <= 3) {
     constexpr std::string_view kOne[] = {"i->", "i->i", "i,i->", "i,j->ij"};
     constexpr std::string_view kTwo[] = {"ij->ji",   "ij->j",   "ij,jk->ik", "ij,kj->ik",
                                          "ij,ij->i", "ij,ij->", "ii->i",     "ij,k->ikj"};
@@ -262,7 +268,10 @@ bool Drawing::linear_operands() {
 }
 
 bool Drawing::recurrent_operands() {
-  const std::int64_t gates = op_.name == "LSTM" ? 4 : op_.name == "GRU" ? 3 : op_.name == "RNN" ? 1 : 0;
+  const std::int64_t gates = op_.identity.name == "LSTM"  ? 4
+                             : op_.identity.name == "GRU" ? 3
+                             : op_.identity.name == "RNN" ? 1
+                                                          : 0;
   if (gates == 0 || rank() != 3) return false;
   auto& in = d_.step.inputs;
   const std::int64_t hidden = int_of("hidden_size", 2), steps = x_[0], batch = x_[1], width = x_[2];
@@ -278,7 +287,7 @@ bool Drawing::recurrent_operands() {
     in.back() = give(from_elements<std::int64_t>(DType::int32, {batch}, lengths), 50);
   }
   if (g_.chance(40)) in.push_back(give_float({ways, batch, hidden}));
-  if (op_.name == "LSTM" && in.size() == 6 && g_.chance(60)) {
+  if (op_.identity.name == "LSTM" && in.size() == 6 && g_.chance(60)) {
     in.push_back(give_float({ways, batch, hidden}));
     if (g_.chance(30)) in.push_back(give_float({ways, 3 * hidden}));
   }
@@ -287,8 +296,8 @@ bool Drawing::recurrent_operands() {
 }
 
 bool Drawing::quantised_operands() {
-  if (op_.name != "QuantizeLinear" && op_.name != "DequantizeLinear") return false;
-  const bool to = op_.name == "QuantizeLinear";
+  if (op_.identity.name != "QuantizeLinear" && op_.identity.name != "DequantizeLinear") return false;
+  const bool to = op_.identity.name == "QuantizeLinear";
   const DType code = to ? (g_.chance(50) ? DType::uint8 : DType::int8) : x_type_;
   const DType real = to ? x_type_ : DType::float32;
   const std::int64_t axis = (int_of("axis", 1) + rank()) % std::max<std::int64_t>(rank(), 1);

@@ -32,14 +32,15 @@ bool has_space(const Signature& signature, const OpDef& op) {
                                            "SpaceToDepth",
                                            "Upsample",
                                            "MeanVarianceNormalization"};
-  return signature.attr("kernel_shape") != nullptr || std::ranges::find(kSpatial, op.name) != std::end(kSpatial);
+  return signature.attr("kernel_shape") != nullptr ||
+         std::ranges::find(kSpatial, op.identity.name) != std::end(kSpatial);
 }
 
 }  // namespace
 
 Drawing::Drawing(Grower& grower, const OpDef& op) : g_(grower), op_(op), signature_(signature_of(op)) {
-  d_.step.op = op.name;
-  d_.step.domain = op.domain;
+  d_.step.op = op.identity.name;
+  d_.step.domain = op.identity.domain;
 }
 
 std::int64_t Drawing::size() {
@@ -51,8 +52,8 @@ std::int64_t Drawing::size() {
 Dims Drawing::first_dims() {
   std::int64_t rank = g_.between(1, 4);
   if (has_space(signature_, op_)) rank = g_.chance(3) ? g_.between(1, 2) : g_.chance(65) ? 4 : g_.chance(70) ? 3 : 5;
-  if (op_.name == "Gemm") rank = 2;
-  if (op_.name == "LSTM" || op_.name == "GRU" || op_.name == "RNN") rank = 3;
+  if (op_.identity.name == "Gemm") rank = 2;
+  if (op_.identity.name == "LSTM" || op_.identity.name == "GRU" || op_.identity.name == "RNN") rank = 3;
   if (g_.chance(2)) rank = 0;
   Dims dims;
   // Square shapes hide and reveal mistakes that others do not.
@@ -144,7 +145,7 @@ void Drawing::add_outputs() {
     ++count;
   }
   if (repeats(signature_.outputs)) count = many_outputs_;
-  if (op_.name == "BatchNormalization" || op_.name == "Dropout") count = 1;
+  if (op_.identity.name == "BatchNormalization" || op_.identity.name == "Dropout") count = 1;
   d_.step.outputs.assign(std::max<std::size_t>(count, 1), "y");
 }
 
@@ -156,8 +157,9 @@ std::optional<Drawn> Drawing::draw(const std::string& first) {
   }
   const Param& param = signature_.inputs.front();
   // A logarithm or a root as an integer has no meaning, nor a fraction of an integer product.
-  floats_only_ = op_.name.starts_with("ReduceLog") || op_.name == "ReduceL2" || op_.name == "Gemm";
-  in_float_ = op_.name == "HardSwish";  // whether its 1/6 is a float in doubles is not said
+  floats_only_ = op_.identity.name.starts_with("ReduceLog") || op_.identity.name == "ReduceL2" ||
+                 op_.identity.name == "Gemm" || (op_.identity.name == "Pad" && g_.opset() < 13);
+  in_float_ = op_.identity.name == "HardSwish";  // whether its 1/6 is a float in doubles is not said
   if (param.type.kind == Type::Kind::sequence || param.type.kind == Type::Kind::optional) return std::nullopt;
   if (first.empty()) {
     x_type_ = dtype_of(param.type);

@@ -6,11 +6,15 @@
 #include "base/error.h"
 #include "fuzz/backward.h"
 #include "fuzz/known.h"
+#include "fuzz/laws.h"
 #include "fuzz/reduce.h"
 
 namespace finity::fuzz {
 
 namespace {
+
+constexpr std::uint64_t kPlaces = 8;
+constexpr int kNewProcesses = 3;
 
 bool same_fault(const Complaint& a, const Complaint& b) {
   const bool as_written_a = a.level == Optimisation::none, as_written_b = b.level == Optimisation::none;
@@ -49,15 +53,23 @@ std::vector<Complaint> judge_any(Backend& backend, const Sample& sample, bool le
   ++counts.runs;
   const bool crashed = answer.outcome == Answer::Outcome::crashed;
   if (crashed || answer.outcome == Answer::Outcome::late)
-    complaints.push_back({.symptom = crashed ? Symptom::crash : Symptom::hang,
-                          .op = op_chain(sample),
-                          .text = answer.text + " (" + std::string(name(answer.stage)) + ")"});
+    complaints.push_back(
+        {.symptom = crashed ? Symptom::crash : Symptom::hang, .op = op_chain(sample), .text = last_words(answer)});
   return complaints;
 }
 
-std::vector<Complaint> judge_again(Backend& backend, const Sample& sample, bool legal, bool derivative,
-                                   Counts& counts) {
-  return derivative ? judge_derivatives(backend, sample, counts) : judge_any(backend, sample, legal, counts);
+std::vector<Complaint> judge_again(Backend& backend, const Evidence& evidence, Counts& counts) {
+  if (!evidence.law.empty()) return judge_law(backend, evidence.before, evidence.sample, evidence.law, counts);
+  if (evidence.derivative) return judge_derivatives(backend, evidence.sample, counts);
+  return judge_any(backend, evidence.sample, evidence.legal, counts);
+}
+
+Evidence evidence_of(const Finding& finding) {
+  return {.sample = finding.sample,
+          .legal = finding.legal,
+          .derivative = finding.complaint.derivative,
+          .law = finding.law,
+          .before = finding.before};
 }
 
 const Complaint* worst(const std::vector<Complaint>& complaints) {
@@ -65,11 +77,11 @@ const Complaint* worst(const std::vector<Complaint>& complaints) {
   return found == complaints.end() ? nullptr : &*found;
 }
 
-Finding make_finding(Backend& backend, const Sample& sample, bool legal, const Complaint& complaint) {
+std::optional<Finding> make_finding(Backend& backend, const Sample& sample, bool legal, const Complaint& complaint) {
   Counts unused;
   const auto judged = [&](const Sample& candidate) -> std::vector<Complaint> {
     try {
-      return judge_again(backend, candidate, legal, complaint.derivative, unused);
+      return judge_again(backend, {.sample = candidate, .legal = legal, .derivative = complaint.derivative}, unused);
     } catch (const Error&) {
       return {};
     }
@@ -79,10 +91,52 @@ Finding make_finding(Backend& backend, const Sample& sample, bool legal, const C
   };
   // Processes that die take long to start again.
   const bool hangs = complaint.symptom == Symptom::hang, dies = complaint.symptom == Symptom::crash || hangs;
+  // What an earlier sample did to the process is not this one's fault.
+  const auto shows_in_a_new_process = [&](const Sample& candidate) {
+    for (int i = 0; i < kNewProcesses; ++i) {
+      backend.restart();
+      if (still_shows(candidate)) return true;
+      if (dies) break;
+    }
+    return false;
+  };
+  if (!shows_in_a_new_process(sample)) return std::nullopt;
   Finding finding{.backend = backend.spec(), .complaint = complaint, .legal = legal};
   finding.sample = reduce(sample, still_shows, {.candidates = hangs ? 6 : dies ? 60 : 500, .seconds = 60});
+  if (!shows_in_a_new_process(finding.sample)) finding.sample = sample;
   const std::vector<Complaint> last = judged(finding.sample);
   if (const Complaint* same = find_same(last, complaint)) finding.complaint = *same;
+  finding.key = key_of(backend.spec(), finding.complaint, finding.sample);
+  return finding;
+}
+
+Finding make_law_finding(Backend& backend, const Sample& before, const Sample& after, const std::string& law,
+                         const Complaint& complaint) {
+  Finding finding{.backend = backend.spec(), .complaint = complaint, .sample = after, .law = law, .before = before};
+  const auto shows = [&](const Sample& first, const Sample& second) {
+    Counts unused;
+    try {
+      const std::vector<Complaint> complaints = judge_law(backend, first, second, law, unused);
+      const Complaint* same = find_same(complaints, complaint);
+      if (same != nullptr) finding.complaint = *same;
+      return same != nullptr;
+    } catch (const Error&) {
+      return false;
+    }
+  };
+  // The place that the law is applied to is drawn: some draws are tried.
+  const StillShows still_shows = [&](const Sample& candidate) {
+    for (std::uint64_t seed = 0; seed < kPlaces; ++seed) {
+      Rng rng(seed);
+      const std::optional<Sample> changed = apply_law(candidate, law, rng);
+      if (!changed || !shows(candidate, *changed)) continue;
+      finding.before = candidate;
+      finding.sample = *changed;
+      return true;
+    }
+    return false;
+  };
+  if (still_shows(before)) reduce(before, still_shows, {.candidates = 200, .seconds = 60});
   finding.key = key_of(backend.spec(), finding.complaint, finding.sample);
   return finding;
 }
@@ -92,8 +146,7 @@ void add_versions(Finding& finding, std::vector<Backend>& versions) {
     Counts counts;
     Stand stand = Stand::good;
     try {
-      const std::vector<Complaint> complaints =
-          judge_again(backend, finding.sample, finding.legal, finding.complaint.derivative, counts);
+      const std::vector<Complaint> complaints = judge_again(backend, evidence_of(finding), counts);
       const bool died = std::ranges::any_of(complaints, [](const Complaint& c) { return c.symptom == Symptom::crash; });
       if (died) stand = Stand::died;
       else if (find_same(complaints, finding.complaint) != nullptr) stand = Stand::bad;
@@ -108,7 +161,9 @@ void add_versions(Finding& finding, std::vector<Backend>& versions) {
 }
 
 std::string key_of(const BackendSpec& backend, const Complaint& complaint, const Sample& sample) {
-  std::string key = backend.family + " " + std::string(name(complaint.symptom)) + (complaint.proven ? "" : " (small)") +
+  const std::string law = complaint.symptom == Symptom::broken_law ? " (" + complaint.op + ")" : "";
+  std::string key = backend.family + " " + std::string(name(complaint.symptom)) + law +
+                    (complaint.proven ? "" : " (small)") +
                     (complaint.derivative                    ? " derivative: "
                      : complaint.level == Optimisation::none ? ": "
                                                              : " optimised: ");

@@ -1,6 +1,7 @@
 // A fault of a library, made small, named and told from others: what the campaign stores and people read.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,26 +13,41 @@ namespace finity::fuzz {
 // How one version of the library takes the minimal sample.
 enum class Stand : std::uint8_t { good, bad, refused, died, other };
 
+// What shows a fault.
+struct Evidence {
+  Sample sample = {};
+  bool legal = true;
+  bool derivative = false;
+  std::string law = {};  // that was broken: the sample must give what `before` gives
+  Sample before = {};
+};
+
 struct Finding {
   std::string key = {};  // the same for the same fault
   BackendSpec backend = {};
   Complaint complaint = {};
   Sample sample = {};
   bool legal = true;
+  std::string law = {};
+  Sample before = {};
   std::vector<std::pair<BackendSpec, Stand>> versions = {};  // oldest first
   std::string known = {};                                    // of the table of known faults; empty: new
 };
 
 // Judges a sample as a campaign does: an illegal one only for whether the library survives it.
 std::vector<Complaint> judge_any(Backend& backend, const Sample& sample, bool legal, Counts& counts);
-// The same, or only the library's derivatives.
-std::vector<Complaint> judge_again(Backend& backend, const Sample& sample, bool legal, bool derivative, Counts& counts);
+// The same, or only the library's derivatives, or a law.
+std::vector<Complaint> judge_again(Backend& backend, const Evidence& evidence, Counts& counts);
+Evidence evidence_of(const Finding& finding);
 
 // The complaint that is worth most: deaths first, then what is proven.
 const Complaint* worst(const std::vector<Complaint>& complaints);
 
-// Reduces, judges again and names it. `versions`: other versions of the library, or none.
-Finding make_finding(Backend& backend, const Sample& sample, bool legal, const Complaint& complaint);
+// Reduces, judges again and names it. Nothing when it does not show in a new process.
+std::optional<Finding> make_finding(Backend& backend, const Sample& sample, bool legal, const Complaint& complaint);
+// The same for a broken law: the sample before it is reduced, and the law is applied anew to each candidate.
+Finding make_law_finding(Backend& backend, const Sample& before, const Sample& after, const std::string& law,
+                         const Complaint& complaint);
 void add_versions(Finding& finding, std::vector<Backend>& versions);
 
 // "ort wrong value optimised: Pad(float32)+MaxPool{pads}".

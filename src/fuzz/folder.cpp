@@ -33,6 +33,7 @@ json description(const Finding& finding) {
                  {"proven", c.proven},
                  {"legal", finding.legal},
                  {"derivative", c.derivative},
+                 {"law", finding.law},
                  {"op", c.op},
                  {"text", c.text},
                  {"versions", versions},
@@ -64,11 +65,34 @@ std::string page(const Finding& finding) {
   out << "\n## The model\n\n```\n" << print_graph(graph(finding.sample)) << "```\n\n";
   for (const auto& [name, tensor] : finding.sample.inputs)
     out << "`" << name << " = " << print_tensor(tensor) << "`\n\n";
+  if (!finding.law.empty())
+    out << "It must give what this one gives, by the law \"" << finding.law << "\":\n\n```\n"
+        << print_graph(graph(finding.before)) << "```\n\n";
   if (!finding.versions.empty()) out << "## Versions\n\n" << strip_text(finding.versions) << "\n\n";
   out << "## Known\n\n" << (finding.known.empty() ? "Not in finity's table of known faults." : finding.known) << "\n\n";
   out << "## Again\n\n    finity replay FOLDER\n";
   if (finding.backend.family == "ort") out << "    node reproduce.js        # with onnxruntime-node\n";
   return out.str();
+}
+
+using Files = std::vector<std::pair<std::string, std::string>>;
+
+void add_sample(Files& files, const Sample& sample, const std::string& where) {
+  const Graph model = graph(sample);
+  files.emplace_back(where + "model.onnx", write_onnx(model));
+  std::size_t index = 0;
+  for (const ValueId id : model.main().inputs) {
+    const std::string& name = model.value(id).name;
+    files.emplace_back(where + "test_data_set_0/input_" + std::to_string(index++) + ".pb",
+                       write_tensor_proto(sample.inputs.at(name), name));
+  }
+}
+
+Sample read_sample(const fs::path& folder) {
+  std::vector<Note> notes;
+  const Graph model = read_model((folder / "model.onnx").string(), notes);
+  const fs::path data = folder / "test_data_set_0";
+  return sample_of(model, fs::is_directory(data) ? read_test_data(data.string(), model).inputs : Inputs());
 }
 
 std::string read_all(const fs::path& path) {
@@ -85,22 +109,23 @@ std::string title(const Finding& finding) {
   return text;
 }
 
+std::vector<std::pair<std::string, std::string>> finding_files(const Finding& finding) {
+  Files files;
+  add_sample(files, finding.sample, "");
+  if (!finding.law.empty()) add_sample(files, finding.before, "before/");
+  files.emplace_back(kFindingFile, description(finding).dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+  files.emplace_back("README.md", page(finding));
+  if (finding.backend.family == "ort") files.emplace_back("reproduce.js", reproducer(finding));
+  return files;
+}
+
 void write_finding(const Finding& finding, const std::string& folder) {
   const fs::path whole(folder), part(folder + ".part");
   fs::remove_all(part);
-  fs::create_directories(part / "test_data_set_0");
-  const Graph model = graph(finding.sample);
-  write_file_atomically((part / "model.onnx").string(), write_onnx(model));
-  std::size_t index = 0;
-  for (const ValueId id : model.main().inputs) {
-    const std::string& name = model.value(id).name;
-    const std::string file = "input_" + std::to_string(index++) + ".pb";
-    write_file_atomically((part / "test_data_set_0" / file).string(),
-                          write_tensor_proto(finding.sample.inputs.at(name), name));
+  for (const auto& [name, content] : finding_files(finding)) {
+    fs::create_directories((part / name).parent_path());
+    write_file_atomically((part / name).string(), content);
   }
-  write_file_atomically((part / kFindingFile).string(), description(finding).dump(2) + "\n");
-  write_file_atomically((part / "README.md").string(), page(finding));
-  if (finding.backend.family == "ort") write_file_atomically((part / "reproduce.js").string(), reproducer(finding));
   fs::remove_all(whole);
   fs::rename(part, whole);
 }
@@ -116,17 +141,17 @@ StoredFinding read_finding(const std::string& folder) {
     result.backend = parse_specs(stored.at("backend").get<std::string>()).front();
     result.symptom = stored.at("symptom").get<std::string>();
     result.optimised = stored.at("optimised").get<bool>();
-    result.legal = stored.at("legal").get<bool>();
-    result.derivative = stored.at("derivative").get<bool>();
+    result.evidence.legal = stored.at("legal").get<bool>();
+    result.evidence.derivative = stored.at("derivative").get<bool>();
+    result.evidence.law = stored.value("law", "");
     result.proven = stored.at("proven").get<bool>();
     result.op = stored.at("op").get<std::string>();
     result.text = stored.at("text").get<std::string>();
   } catch (const json::exception&) {
     throw Error(path.string() + ": is not the description of a finding");
   }
-  std::vector<Note> notes;
-  const Graph model = read_model((fs::path(folder) / "model.onnx").string(), notes);
-  result.sample = sample_of(model, read_test_data((fs::path(folder) / "test_data_set_0").string(), model).inputs);
+  result.evidence.sample = read_sample(folder);
+  if (!result.evidence.law.empty()) result.evidence.before = read_sample(fs::path(folder) / "before");
   return result;
 }
 

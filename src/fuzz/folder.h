@@ -3,6 +3,8 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "fuzz/finding.h"
 
@@ -10,6 +12,8 @@ namespace finity::fuzz {
 
 inline constexpr std::string_view kFindingFile = "fuzz.json";
 
+// Names and contents of the files of a finding's folder.
+std::vector<std::pair<std::string, std::string>> finding_files(const Finding& finding);
 // Appears whole or not at all.
 void write_finding(const Finding& finding, const std::string& folder);
 
@@ -17,12 +21,10 @@ struct StoredFinding {
   BackendSpec backend = {};
   std::string symptom = {};
   bool optimised = false;
-  bool legal = true;
-  bool derivative = false;
   bool proven = true;
   std::string op = {};
   std::string text = {};
-  Sample sample = {};
+  Evidence evidence = {};
 };
 
 bool is_finding(const std::string& folder);

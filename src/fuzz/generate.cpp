@@ -97,7 +97,7 @@ const OpDef& usual(const std::vector<const OpDef*>& ops, Rng& rng) {
                                          "CumSum"};
   if (rng.below(100) < 70) {
     const std::string_view name = kUsual[rng.below(std::size(kUsual))];
-    const auto found = std::ranges::find(ops, name, &OpDef::name);
+    const auto found = std::ranges::find(ops, name, [](const OpDef* op) { return op->identity.name; });
     if (found != ops.end()) return **found;
   }
   return any(ops, rng);
@@ -117,11 +117,11 @@ Sample draw_chain(const std::vector<const OpDef*>& ops, Rng& rng, int opset, int
 }
 
 Generated draw_single(const OpDef& op, Rng& rng, int opset, bool invalid) {
-  Grower grower(rng, opset, "sweep " + std::string(op.name));
+  Grower grower(rng, opset, "sweep " + std::string(op.identity.name));
   grower.add(op);
   if (invalid && grower.refused() && grower.chance(10)) {
     Generated result{.sample = *grower.refused(), .legal = false};
-    result.sample.origin = "refused " + std::string(op.name);
+    result.sample.origin = "refused " + std::string(op.identity.name);
     return result;
   }
   return {.sample = std::move(grower).finish()};
@@ -160,12 +160,12 @@ bool holds_one_of(const Sample& sample, const std::vector<std::string>& ops) {
 std::vector<const OpDef*> sample_ops(const GenerateOptions& options) {
   std::vector<const OpDef*> ops;
   for (const OpDef* op : all_ops()) {
-    if (op->name == "Range") continue;  // the reference takes vectors of one element for scalars
-    if (!op->domain.empty() || op->random || op->eval == nullptr || has_subgraph(*op)) continue;
+    if (op->identity.name == "Range") continue;  // the reference takes vectors of one element for scalars
+    if (!op->identity.domain.empty() || op->traits.random || op->meaning.eval == nullptr || has_subgraph(*op)) continue;
     const Signature& signature = signature_of(*op);
     const Type::Kind gives = signature.outputs.front().type.kind;
     if (signature.inputs.empty() || gives == Type::Kind::sequence || gives == Type::Kind::optional) continue;
-    if (!options.ops.empty() && std::ranges::find(options.ops, op->name) == options.ops.end()) continue;
+    if (!options.ops.empty() && std::ranges::find(options.ops, op->identity.name) == options.ops.end()) continue;
     ops.push_back(op);
   }
   return ops;

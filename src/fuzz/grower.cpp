@@ -124,7 +124,9 @@ std::vector<std::string> Grower::keep(Step step, std::vector<Tensor> results) {
 }
 
 std::vector<std::string> Grower::add(const OpDef& op, const std::string& first) {
-  if (op.eval == nullptr || op.since > sample_.opset || (op.until != 0 && op.until < sample_.opset)) return {};
+  if (op.meaning.eval == nullptr || op.identity.since > sample_.opset ||
+      (op.identity.until != 0 && op.identity.until < sample_.opset))
+    return {};
   for (int i = 0; i < kTries; ++i) {
     std::optional<Drawn> drawn = draw_step(*this, op, first);
     if (!drawn || !fits_opset(drawn->step, sample_.opset)) continue;
@@ -217,6 +219,17 @@ constexpr Form kForms[] = {{"LayerNormalization", "", 17},
                            {"QuantizeLinear", "axis", 13},
                            {"DequantizeLinear", "axis", 13},
                            {"QuantizeLinear", "saturate", 19},
+                           {"Add", "axis", 1, 6},
+                           {"Sub", "axis", 1, 6},
+                           {"Mul", "axis", 1, 6},
+                           {"Div", "axis", 1, 6},
+                           {"Pow", "axis", 1, 6},
+                           {"And", "axis", 1, 6},
+                           {"Or", "axis", 1, 6},
+                           {"Xor", "axis", 1, 6},
+                           {"Equal", "axis", 1, 6},
+                           {"Less", "axis", 1, 6},
+                           {"Greater", "axis", 1, 6},
                            {"LSTM", "layout", 14},
                            {"GRU", "layout", 14},
                            {"RNN", "layout", 14}};

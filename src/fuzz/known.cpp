@@ -115,6 +115,14 @@ constexpr Known kKnown[] = {
      [](const Finding& f) { return died(f) && (has(f, "Div") || has(f, "Mod")); }},
     {"ort", "#10950: a factor before MatMul is merged although it has no axes",
      [](const Finding& f) { return refused(f) && has(f, "MatMul") && (has(f, "Mul") || has(f, "Div")); }},
+    {"tfjs-wasm", "tfjs #7458: slopes of PRelu are repeated along the last axis",
+     [](const Finding& f) { return value(f) && has(f, "PRelu"); }},
+    {"tfjs-wasm", "tfjs #2590: a cast to bool keeps the number",
+     [](const Finding& f) { return value(f) && f.complaint.op == "Cast"; }},
+    {"tfjs-wasm", "tfjs #6629: filters of 1 by N with a longer stride give zeros",
+     [](const Finding& f) { return value(f) && f.complaint.op == "Conv" && sets(f, "Conv", "auto_pad"); }},
+    {"opencv", "opencv #22096, PR 22122: weights of Gemm are transposed where transB is left out",
+     [](const Finding& f) { return value(f) && f.complaint.op == "Gemm" && !sets(f, "Gemm", "alpha"); }},
     {"ort", "no public report was found: (1 / d) * x becomes x / d for integers",
      [](const Finding& f) {
        return wrong(f) && optimised(f) && in_order(f, {"Div", "Mul"}) &&

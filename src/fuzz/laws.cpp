@@ -328,16 +328,24 @@ std::vector<Complaint> judge_law(Backend& backend, const Sample& before, const S
 
 std::span<const Law> laws() { return kLaws; }
 
-std::optional<Changed> apply_law(const Sample& sample, Rng& rng) {
-  const Law& law = kLaws[rng.below(std::size(kLaws))];
-  Changed changed{.sample = sample, .law = law.name};
+std::optional<Sample> apply_law(const Sample& sample, std::string_view law, Rng& rng) {
+  const auto found = std::ranges::find(kLaws, law, &Law::name);
+  if (found == std::end(kLaws)) return std::nullopt;
+  Sample changed = sample;
   try {
-    if (!law.apply(changed.sample, rng)) return std::nullopt;
-    infer_types(graph(changed.sample));
+    if (!found->apply(changed, rng)) return std::nullopt;
+    infer_types(graph(changed));
   } catch (const Error&) {
     return std::nullopt;
   }
   return changed;
+}
+
+std::optional<Changed> apply_law(const Sample& sample, Rng& rng) {
+  const std::string_view law = kLaws[rng.below(std::size(kLaws))].name;
+  std::optional<Sample> changed = apply_law(sample, law, rng);
+  if (!changed) return std::nullopt;
+  return Changed{.sample = std::move(*changed), .law = law};
 }
 
 }  // namespace finity::fuzz

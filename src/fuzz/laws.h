@@ -25,6 +25,8 @@ struct Changed {
   std::string_view law = {};
 };
 std::optional<Changed> apply_law(const Sample& sample, Rng& rng);
+// The law of that name.
+std::optional<Sample> apply_law(const Sample& sample, std::string_view law, Rng& rng);
 
 // What a library gives for the changed sample against what it gave before and against what the sample it was made of
 // allows. Only the latter proves anything.

@@ -1,53 +1,46 @@
-// What a campaign keeps: a database with the samples, how libraries took them, complaints, findings and coverage.
+// What a campaign keeps, in a database: the samples, how libraries took them, complaints, findings and coverage. The
+// statements are the same for a file of one campaign and for a server that many machines write to.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "fuzz/finding.h"
+#include "fuzz/entry.h"
 #include "store/database.h"
 
 namespace finity::fuzz {
 
-struct BackendOutcome {
-  BackendSpec backend = {};
+inline constexpr const char* kLedgerFile = "campaign.sqlite";
+
+struct Totals {
+  std::int64_t models = 0, findings = 0;
+  std::size_t ops = 0;  // distinct ones used
   Counts counts = {};
-  std::vector<Complaint> complaints = {};
 };
 
 class Ledger {
  public:
-  // Makes the tables or checks that they are this campaign's. Throws Error when the folder has another one.
-  Ledger(const std::string& path, const std::string& configuration, bool resume);
+  // Makes the tables or checks that they are this campaign's. `where` is for messages. Throws Error when it is another
+  // campaign's, or when there is one and nobody asked to go on.
+  Ledger(std::unique_ptr<Database> database, const std::string& where, const std::string& configuration, bool resume);
 
-  std::int64_t models() const { return models_; }
-  std::int64_t findings() const { return static_cast<std::int64_t>(keys_.size()); }
-  std::size_t ops() const { return ops_; }
-  Counts counts() const { return counts_; }
-  bool knows(const std::string& key) const;
+  Database& database() { return *database_; }
+  Totals totals();
+  // Behind the last sample.
+  std::int64_t next();
+  bool knows(const std::string& key);
   // How many complaints of this kind were looked into so far.
-  int looked_into(const std::string& kind) const;
+  int looked_into(const std::string& kind);
 
-  // One sample, all in one transaction.
-  void begin() { database_.begin(); }
-  void add_model(std::int64_t id, const Sample& sample, bool legal);
-  void add_outcome(std::int64_t model, const BackendOutcome& outcome);
-  void look_into(const std::string& kind);
-  // True when it is the first with its key.
-  bool add_finding(std::int64_t model, const Finding& finding, const std::string& folder);
-  void commit() { database_.commit(); }
+  // Inside a transaction of the caller's. Rows are written in one order, so that two writers cannot block each other.
+  // Findings that were there already are only counted. The rows of those that are new.
+  std::vector<FindingRow> add(const Entry& entry);
 
  private:
-  void make_tables();
-  void load();
-  void cover(const std::string& kind, const std::string& cell);
+  bool add_finding(std::int64_t model, const FindingRow& finding);
 
-  Database database_;
-  std::int64_t models_ = 0;
-  std::size_t ops_ = 0;
-  Counts counts_ = {};
-  std::vector<std::string> keys_;
-  std::map<std::string, int, std::less<>> looked_;
+  std::unique_ptr<Database> database_;
 };
 
 }  // namespace finity::fuzz

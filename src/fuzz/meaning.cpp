@@ -58,7 +58,9 @@ std::vector<std::string> meanings(const Sample& sample) {
     if (!done.insert(step.op).second) continue;
     const auto found = std::ranges::find(kMeanings, step.op, &Meaning::op);
     const OpDef* op = find_op(step.domain, step.op);
-    const std::string_view text = found != std::end(kMeanings) ? found->text : op != nullptr ? op->summary : "";
+    const std::string_view text = found != std::end(kMeanings) ? found->text
+                                  : op != nullptr              ? op->identity.summary
+                                                               : "";
     result.push_back(step.op + ": " + std::string(text) + ".");
   }
   return result;

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "ops/table/fold.h"
 #include "ops/table/op.h"
 #include "tensor/convert.h"
 
@@ -46,14 +47,11 @@ std::optional<std::vector<Box>> enclose_monotone(const Graph& graph, const Node&
   const auto low = at_end(node, operands, true), high = at_end(node, operands, false);
   if (!low || !high) return std::nullopt;
   try {
-    Rng unused(0);
-    EvalCall least(graph, node, *low, unused, nullptr), most(graph, node, *high, unused, nullptr);
-    node.op->eval(least);
-    node.op->eval(most);
+    const std::vector<Datum> least = fold(call_of(graph, node), *low), most = fold(call_of(graph, node), *high);
     std::vector<Box> boxes(node.outputs.size());
     for (std::size_t k = 0; k < boxes.size(); ++k) {
-      const Tensor* a = least.outs()[k].tensor();
-      const Tensor* b = most.outs()[k].tensor();
+      const Tensor* a = least[k].tensor();
+      const Tensor* b = most[k].tensor();
       if (a == nullptr || b == nullptr || a->dtype() != operands[0].dtype) continue;
       boxes[k] = {.dtype = a->dtype(), .dims = a->dims()};
       const std::vector<double> from = elements<double>(*a), to = elements<double>(*b);

@@ -48,6 +48,9 @@ struct Counts {
   std::int64_t refused = 0;  // samples that a library does not take as written
 };
 
+// How a process ended, for people.
+std::string last_words(const Answer& answer);
+
 // Judges values of a sample, however a library came by them, as if it had been optimised. `op` goes into complaints.
 std::vector<Complaint> compare_with_boxes(const Sample& sample, const NamedData& values, const std::string& op,
                                           Counts& counts);

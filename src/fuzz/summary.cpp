@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "fuzz/ledger.h"
 #include "store/database.h"
 
 namespace finity::fuzz {
@@ -98,15 +99,26 @@ constexpr const char* kStyle =
     "#ddd;padding:.4em;text-align:left;vertical-align:top}svg{fill:none;stroke:#567}"
     "svg text{fill:#222;stroke:none;font-size:12px;text-anchor:middle}.new{font-weight:bold}.curve{background:#f6f6f6}";
 
+std::unique_ptr<Database> opened_for_reading(const std::string& where) {
+  if (is_server(where)) return open_postgresql(where);
+  const fs::path path = fs::path(where) / kLedgerFile;
+  if (fs::is_regular_file(path)) return open_sqlite(path.string());
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(where, ignored)) {
+    if (entry.path().filename().string().starts_with("segment-"))
+      throw Error(where + ": holds segments of shards; run finity fuzz merge " + where + " first");
+  }
+  throw Error(where + ": holds no campaign (" + kLedgerFile + ")");
+}
+
 }  // namespace
 
-Summary read_summary(const std::string& workdir) {
-  const fs::path path = fs::path(workdir) / "campaign.sqlite";
-  if (!fs::is_regular_file(path)) throw Error(workdir + ": holds no campaign (campaign.sqlite)");
-  Database database(path.string());
+Summary read_summary(const std::string& where) {
+  const std::unique_ptr<Database> opened = opened_for_reading(where);
+  Database& database = *opened;
   Summary summary;
   const std::vector<Row> run = database.query("SELECT value FROM run WHERE name = 'configuration'");
-  if (run.empty()) throw Error(path.string() + ": is not the database of a campaign");
+  if (run.empty()) throw Error("there is no campaign in the database");
   summary.configuration = as_text(run[0][0]);
   const Row sums =
       database.query("SELECT SUM(runs), SUM(steps), SUM(elements), SUM(undecided), SUM(refused) FROM execution")[0];

@@ -23,8 +23,8 @@ struct Summary {
   std::vector<std::int64_t> cells_over_time = {};                   // covered after each twentieth of the models
 };
 
-// Throws Error naming the folder when it holds no campaign.
-Summary read_summary(const std::string& workdir);
+// From a work folder or the address of a store. Throws Error naming it when it holds no campaign.
+Summary read_summary(const std::string& where);
 
 std::string as_plain_text(const Summary& summary);
 std::string as_json(const Summary& summary);

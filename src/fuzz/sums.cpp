@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "ops/table/fold.h"
 #include "ops/table/op.h"
 #include "tensor/convert.h"
 
@@ -50,11 +51,9 @@ std::optional<Wide> widened(const Node& node, const std::vector<Box>& operands) 
 }
 
 std::vector<double> evaluated(const Graph& graph, const Node& node, const std::vector<Datum>& operands, Dims& dims) {
-  Rng unused(0);
-  EvalCall call(graph, node, operands, unused, nullptr);
-  node.op->eval(call);
-  dims = call.outs().front().tensor()->dims();
-  return elements<double>(*call.outs().front().tensor());
+  const std::vector<Datum> results = fold(call_of(graph, node), operands);
+  dims = results.front().tensor()->dims();
+  return elements<double>(*results.front().tensor());
 }
 
 Node with_absolute_factors(const Node& node) {

@@ -36,7 +36,7 @@ void give_results(GraphBuilder& builder, NodeId id, const std::vector<ValueId>& 
     if (!outputs[i].valid()) continue;
     Node copy;
     copy.op = find_op("", "Identity");
-    copy.op_type = copy.op->name;
+    copy.op_type = copy.op->identity.name;
     copy.version = GraphWriter::kOpset;
     copy.name = builder.node(id).name;
     copy.body = Graph::kMain;
@@ -70,9 +70,8 @@ void write_out(GraphWriter& writer, NodeId id) {
     throw Unsupported(describe(writer.graph(), writer.graph().node(stop.node)) + ": " + stop.reason);
   }
   std::vector<ValueId> found = gradient.of;
-  const Node nothing;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    if (!found[i].valid()) found[i] = BuildCall(writer.graph(), nothing, writer, {}, {}).zeros_like(wanted[i]);
+    if (!found[i].valid()) found[i] = filled_like(writer, wanted[i], 0);
   }
   give_results(writer.builder(), id, found);
 }

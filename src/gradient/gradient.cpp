@@ -85,16 +85,17 @@ void Backward::visit(NodeId id) {
   std::vector<bool> wanted;
   if (!asks_for(node, id, wanted)) return;
   if (node.op == nullptr) return stop(id, "op is not modelled");
-  if (node.op->vjp == nullptr) return stop(id, "its derivative is not known");
+  if (node.op->analysis.vjp == nullptr) return stop(id, "its derivative is not known");
   std::vector<ValueId> arriving;
   for (const ValueId out : node.outputs) arriving.push_back(goes_on(out) ? gradient(out) : ValueId{});
   if (!inside_) writer_.set_gradient_of(id);
   const BodyId here = writer_.current_body();
-  BuildCall call(graph(), node, writer_, std::move(arriving), std::move(wanted));
+  BuildCall call(call_of(graph(), node), {node.inputs, node.outputs, node.captures}, writer_, std::move(arriving),
+                 std::move(wanted));
   call.set_derive([this](std::span<const ValueId> outputs, std::span<const ValueId> gradients,
                          std::span<const ValueId> of) { return derive(outputs, gradients, of); });
   try {
-    node.op->vjp(call);
+    node.op->analysis.vjp(call);
   } catch (const Unsupported& reason) {
     writer_.return_to(here);
     return stop(id, reason.what());
@@ -132,7 +133,7 @@ std::vector<ValueId> Backward::derive(std::span<const ValueId> outputs, std::spa
 // An op of several operands may have repeated one to fit the others. Where all others are integers and it does not work
 // element by element, they are indices or sizes, and its rule gives a gradient of the operand's shape.
 bool Backward::may_broadcast(const Node& node) const {
-  if (node.op->elementwise && node.inputs.size() > 1) return true;
+  if (node.op->traits.elementwise && node.inputs.size() > 1) return true;
   const auto fits_others = [&](ValueId id) { return id.valid() && !is_int(type(id).dtype); };
   return std::ranges::count_if(node.inputs, fits_others) > 1;
 }
@@ -164,12 +165,6 @@ void Backward::stop(NodeId id, std::string reason) {
   stops_.push_back({node.gradient_of, "inside of it, at " + qualified_op(node) + ": " + std::move(reason)});
 }
 
-ValueId ones_like(GraphWriter& writer, ValueId value) {
-  const Node nothing;
-  BuildCall call(writer.graph(), nothing, writer, {}, {});
-  return call.ones_like(value);
-}
-
 }  // namespace
 
 GradientResult add_gradient(GraphWriter& writer, ValueId output, std::span<const ValueId> wanted) {
@@ -178,7 +173,7 @@ GradientResult add_gradient(GraphWriter& writer, ValueId output, std::span<const
   Backward backward(writer, wanted, result.stops);
   if (!backward.depends(output)) return result;
   writer.set_gradient_of(writer.graph().value(output).producer);
-  backward.start(output, ones_like(writer, output));
+  backward.start(output, filled_like(writer, output, 1));
   backward.run();
   writer.set_gradient_of({});
   for (std::size_t i = 0; i < wanted.size(); ++i) result.of[i] = backward.gradient(wanted[i]);

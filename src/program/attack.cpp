@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <set>
 
 #include "tensor/convert.h"
 
@@ -25,6 +26,7 @@ Attack::Attack(Driver& driver, const Suspect& suspect)
       trainer_(driver.trainer()),
       program_(driver.program()),
       is_room_(suspect.unsafe.empty()),
+      backward_(suspect.in_gradient),
       batch_(static_cast<std::size_t>(program_.batch)) {
   std::vector<ValueId> by, by_starts;
   for (std::size_t i = 0; i < program_.inputs.size(); ++i) {
@@ -45,7 +47,8 @@ Attack::Attack(Driver& driver, const Suspect& suspect)
     weights_.push_back(i);
     by_starts.push_back(program_.weights[i].id);
   }
-  const std::vector<ValueId> read = {driver.find(suspect.nearest), driver.find(suspect.rows)};
+  const std::vector<ValueId> read = {driver.find(suspect.nearest), driver.find(suspect.rows),
+                                     driver.find(suspect.distance)};
   const ValueId total = driver.find(suspect.total);
   pass_ = driver.add_pass(read, by.empty() ? ValueId{} : total, by);
   start_pass_ = by_starts.size() == by.size() ? pass_ : driver.add_pass(read, total, by_starts);
@@ -91,6 +94,7 @@ void Attack::read(const PassResult& result, bool starts) {
   const std::size_t watched = driver_.watch_count();
   distance_ = element_as_double(result.values[watched], 0);
   rows_ = elements<double>(result.values[watched + 1]);
+  own_ = element_as_double(result.values[watched + 2], 0);
   nearest_ = std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     if (!(rows_[i] < nearest_)) continue;
@@ -137,17 +141,38 @@ void Attack::move_element(const Variable& variable, std::size_t i, Move move, do
   x = std::clamp(x, range.lo, range.hi);
 }
 
-std::vector<Attack::Variable> Attack::moved(Move move, double share) const {
+double Attack::target() const { return is_room_ ? 0 : kGone; }
+
+std::vector<std::size_t> Attack::by_promise() const {
+  std::vector<std::pair<double, std::size_t>> promises;
+  for (std::size_t k = 0; k < variables_.size(); ++k) {
+    double promise = 0;
+    for (std::size_t i = 0; i < variables_[k].now.size(); ++i) {
+      double x = variables_[k].now[i];
+      move_element(variables_[k], i, Move::corner, 1, 0, x);
+      promise += std::abs(variables_[k].slope[i] * (x - variables_[k].now[i]));
+    }
+    promises.emplace_back(-promise, k);
+  }
+  std::ranges::sort(promises);
+  std::vector<std::size_t> order;
+  for (const auto& [promise, k] : promises) {
+    if (promise < 0) order.push_back(k);
+  }
+  return order;
+}
+
+std::vector<Attack::Variable> Attack::moved(Move move, double share, std::size_t only) const {
   double square = 0;
   for (const Variable& variable : variables_) {
     for (const double slope : variable.slope) square += slope * slope;
   }
   // As far as would reach the end if the loss were linear.
-  const double target = is_room_ ? 0 : kGone;
-  const double linear = square > 0 ? share * (nearest_ - target) * static_cast<double>(rows_.size()) / square : 0;
+  const double linear = square > 0 ? share * (nearest_ - target()) * static_cast<double>(rows_.size()) / square : 0;
   std::vector<Variable> next = variables_;
-  for (Variable& variable : next) {
-    for (std::size_t i = 0; i < variable.now.size(); ++i) {
+  for (std::size_t k = 0; k < next.size(); ++k) {
+    Variable& variable = next[k];
+    for (std::size_t i = 0; i < variable.now.size() && (only == kAll || only == k); ++i) {
       move_element(variable, i, move, share, linear, variable.now[i]);
     }
   }
@@ -186,22 +211,53 @@ bool Attack::keep_better(const std::vector<Variable>& before, const std::vector<
   return any;
 }
 
+bool Attack::is_flat() const {
+  return std::ranges::all_of(variables_, [](const Variable& variable) {
+    return std::ranges::all_of(variable.slope, [](double slope) { return slope == 0; });
+  });
+}
+
+// A derivative is cut off beyond a clamp, however invalid it is: the way back is halved until the op is at its unsafe
+// values and still matters.
+void Attack::settle_on_edge(const std::vector<Variable>& before) {
+  constexpr int kHalvings = 12;
+  std::vector<Variable> good = before, flat = variables_;
+  for (int i = 0; i < kHalvings && !driver_.is_over(); ++i) {
+    variables_ = good;
+    for (std::size_t k = 0; k < good.size(); ++k) {
+      for (std::size_t j = 0; j < good[k].now.size(); ++j) {
+        variables_[k].now[j] = good[k].now[j] + (flat[k].now[j] - good[k].now[j]) / 2;
+      }
+    }
+    place(variables_);
+    if (look()) return;
+    if (!is_flat() && own_ <= 0) return;
+    (is_flat() ? flat : good) = variables_;
+  }
+}
+
 // True when it helped, or hit.
-bool Attack::try_move(Move move, double share) {
+bool Attack::try_move(Move move, double share, std::size_t only) {
   if (driver_.is_over()) return false;
   const std::vector<Variable> before = variables_;
   const std::vector<double> rows_before = rows_;
   const double distance_before = distance_;
-  std::vector<Variable> next = moved(move, share);
+  std::vector<Variable> next = moved(move, share, only);
   bool changed = false;
   for (std::size_t k = 0; k < next.size(); ++k) changed |= next[k].now != before[k].now;
   if (!changed) return false;
   place(next);
   variables_ = std::move(next);
   if (look()) return true;
+  // A backward pass shows only behind a finite forward pass.
+  if (backward_ && driver_.passed_over()) {
+    nearest_ = std::numeric_limits<double>::infinity();
+    std::ranges::fill(rows_, nearest_);
+  }
   const bool better = keep_better(before, rows_before);
   if (!better) distance_ = distance_before;
   place(variables_);
+  if (better && backward_ && is_flat()) settle_on_edge(before);
   return better;
 }
 
@@ -226,20 +282,36 @@ bool Attack::walk(int passes, bool starts) {
   if (look()) return true;
   if (variables_.empty()) return false;
   int left = passes - 1;
-  const auto go = [&](Move move, double share) {
+  const auto go = [&](Move move, double share, std::size_t only = kAll) {
     if (left <= 0 || driver_.is_over()) return false;
     --left;
-    return try_move(move, share);
+    return try_move(move, share, only);
   };
   while (go(Move::corner, 1) && !driver_.is_over()) {
+  }
+  // Where all together makes something else fail, one at a time may not.
+  constexpr int kTries = 12;
+  std::set<std::size_t> tried;
+  for (int i = 0; i < kTries && passes > 2 * kTries - 1 && driver_.has_passed_over() && variables_.size() > 1; ++i) {
+    std::vector<std::size_t> order = by_promise();
+    std::erase_if(order, [&](std::size_t k) { return tried.contains(k); });
+    if (order.empty()) break;
+    tried.insert(order.front());
+    if (go(Move::corner, 1, order.front())) tried = {order.front()};
   }
   const bool wide = std::ranges::any_of(variables_, [](const Variable& variable) { return is_wide(variable.range); });
   for (double step = 100; wide && step < 1e30 && !driver_.is_over() && left > 0; step *= 1e3) go(Move::far, step);
   double share = 0.25;
   go(Move::zero, 1);
+  double before = nearest_;
   while (left > 0 && !driver_.is_over() && share > 1e-3) {
     const bool better = go(Move::signs, share) | go(Move::linear, 1);
     share = better ? std::min(1.0, share * 2) : share / 4;
+    // Who would be there soon at this pace may go on.
+    constexpr double kSoon = 16;
+    if (left > 0 || !(nearest_ - target() < kSoon * (before - nearest_))) continue;
+    left = passes;
+    before = nearest_;
   }
   return driver_.has_hit();
 }

@@ -43,16 +43,23 @@ class Attack {
   void read(const PassResult& result, bool starts);
   void load(bool starts);
   void place(const std::vector<Variable>& variables);
-  std::vector<Variable> moved(Move move, double share) const;
+  std::vector<Variable> moved(Move move, double share, std::size_t only) const;
+  // The variables whose way to the corner promises most, best first.
+  std::vector<std::size_t> by_promise() const;
   void move_element(const Variable& variable, std::size_t i, Move move, double share, double linear, double& x) const;
   double row_of(std::size_t sample) const;
   bool keep_better(const std::vector<Variable>& before, const std::vector<double>& rows_before);
-  bool try_move(Move move, double share);
+  static constexpr std::size_t kAll = static_cast<std::size_t>(-1);
+  bool try_move(Move move, double share, std::size_t only = kAll);
+  bool is_flat() const;  // nothing that may move matters here
+  void settle_on_edge(const std::vector<Variable>& before);
+  double target() const;  // of a row, where it should fail
 
   Driver& driver_;
   Trainer& trainer_;
   const Program& program_;
   bool is_room_ = false;
+  bool backward_ = false;  // the op is one of the backward pass
   std::size_t batch_ = 1;
   std::vector<std::size_t> inputs_, weights_;
   std::size_t pass_ = 0, start_pass_ = 0;
@@ -62,6 +69,7 @@ class Attack {
   std::vector<double> rows_;
   std::vector<std::pair<std::size_t, Tensor>> best_;  // by input: the batch where the last walk ended
   double nearest_ = 0, distance_ = 0;
+  double own_ = 0;  // the distance in the program's own formats
   std::size_t best_sample_ = 0;
 };
 

@@ -30,12 +30,13 @@ class Automatic {
       train_plainly(driver_);
       return;
     }
-    for (std::size_t i = 0; i < attacks_.size() && !driver_.is_over(); ++i) from_the_start(i, 0);
+    for (std::size_t i = 0; i < attacks_.size() && !driver_.is_finished(); ++i) from_the_start(i, 0);
     const bool trains = !phases_of(driver_.program()).empty() || has_updates();
     // Longer and longer, all sites and manners in turn.
-    for (int round = 0; !driver_.is_over(); ++round) {
+    for (int round = 0; !driver_.is_finished(); ++round) {
       const int steps = kFirstSteps << std::min(round, 12);
-      for (std::size_t i = 0; i < attacks_.size() && !driver_.is_over(); ++i) {
+      for (std::size_t i = 0; i < attacks_.size() && !driver_.is_finished(); ++i) {
+        if (!driver_.is_open(*suspects_[i])) continue;
         // Sums that might overflow with weights of any size get less; every run counts for all sites anyway.
         if (suspects_[i]->general && round % 4 != 3) continue;
         if (round > 0 || !trains) from_the_start(i, round + 1);
@@ -78,7 +79,7 @@ class Automatic {
 
   bool step_and_look(Attack& attack, int steps) {
     for (int step = 0; step < steps && !driver_.is_over(); ++step) {
-      trainer_.train();
+      driver_.train();
       driver_.count();
       if (attack.run(1, false)) return true;
     }
@@ -126,7 +127,7 @@ class Automatic {
     for (int step = 0; step < steps && !driver_.is_over(); ++step) {
       poison_.feed(attack);
       if (driver_.has_hit()) return;
-      const bool finite = trainer_.train();
+      const bool finite = driver_.train();
       driver_.count();
       if (!finite || --until_attack == 0) {
         if (look_closely(attack, finite)) return;

@@ -13,17 +13,14 @@ namespace finity {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
 constexpr std::size_t kTracePoints = 2000;
+// Other sites are given up when nothing new failed for so many seconds, and for so many times what the last one took.
+constexpr double kPatience = 3;
 
 }  // namespace
 
 Driver::Driver(const Prepared& prepared, const ProgramSearch& options, TrainingEngine& engine)
-    : prepared_(prepared),
-      options_(options),
-      engine_(engine),
-      trainer_(prepared.program, engine, options.seed),
-      start_(Clock::now()) {
+    : prepared_(prepared), options_(options), engine_(engine), trainer_(prepared.program, engine, options.seed) {
   watch_pass_ = add_pass({});
   outcome_.engine = engine.name();
   outcome_.closest = std::numeric_limits<double>::infinity();
@@ -42,8 +39,6 @@ std::size_t Driver::add_pass(std::vector<ValueId> read, ValueId derived, std::ve
   all.insert(all.end(), read.begin(), read.end());
   return engine_.add_pass({.read = std::move(all), .derived = derived, .by = std::move(by)});
 }
-
-double Driver::seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
 
 // Thinned to every second, fourth, ... point as the search goes on.
 void Driver::note(double distance) {
@@ -64,16 +59,19 @@ bool Driver::saw(const PassResult& result, double distance) {
     outcome_.closest = place->second;
   }
   const auto watched = std::span(result.values).first(watch_count());
+  passed_over_ = false;
   if (std::ranges::all_of(watched, all_finite)) return false;
-  hit();
-  return true;
+  const bool ends = failed();
+  passed_over_ = !ends;
+  return ends;
 }
 
-bool Driver::is_over() {
+bool Driver::is_finished() {
   if (outcome_.hit || stopped_) return true;
   const double now = seconds();
-  if (now > options_.seconds) {
-    outcome_.stopped = "time";
+  const bool gives_up = !found_.empty() && now - last_found_ > std::max(kPatience, kPatience * last_found_);
+  if (now > options_.seconds || gives_up) {
+    outcome_.stopped = gives_up ? "patience" : "time";
     stopped_ = true;
   } else if (options_.progress && now - told_ > 0.2) {
     told_ = now;
@@ -85,34 +83,122 @@ bool Driver::is_over() {
   return stopped_;
 }
 
-void Driver::hit() {
+bool Driver::train() {
+  if (!counts_all() && has_passed_over()) {
+    const PassResult result = trainer_.look(watch_pass_);
+    count();
+    if (!std::ranges::all_of(result.values, all_finite)) {
+      failed();
+      return true;
+    }
+  }
+  return trainer_.train();
+}
+
+void Driver::record() {
   outcome_.hit = true;
   outcome_.seconds = seconds();
+  outcome_.wall_seconds = watch_.seconds(ClockKind::wall);
   outcome_.run = trainer_.run();
   outcome_.steps = trainer_.steps();
-  if (options_.any_failure || options_.site.empty()) return;
-  confirm();
-  if (is_at_site()) return;
-  ProgramOutcome open = {.iterations = outcome_.iterations, .site = outcome_.site, .closest = outcome_.closest};
-  open.engine = outcome_.engine;
-  open.trace = std::move(outcome_.trace);
-  outcome_ = std::move(open);
-  was_repeated_ = false;
+}
+
+bool Driver::weights_are_finite() const {
+  for (std::size_t i = 0; i < program().weights.size(); ++i) {
+    if (!all_finite(engine_.weight(i))) return false;
+  }
+  return true;
+}
+
+// Proofs speak of no others.
+bool Driver::weights_are_in_reach() const {
+  for (std::size_t i = 0; i < program().weights.size(); ++i) {
+    const double reach = program().weights[i].reach;
+    if (std::isinf(reach)) continue;
+    const std::vector<double> numbers = elements<double>(engine_.weight(i));
+    if (!std::ranges::all_of(numbers, [&](double x) { return std::abs(x) <= reach; })) return false;
+  }
+  return true;
+}
+
+bool Driver::failed() {
+  if (counts_all()) {
+    record();
+    return true;
+  }
+  if (weights_are_finite()) return close(failing_nodes(false));
+  // Where it began only the run from its start tells.
+  const TrainingRun run = trainer_.run();
+  const Repeated repeated = repeat_run(program(), engine_, run, watch_pass_);
+  std::vector<NodeId> nodes;
+  if (repeated.failed && trained_to_failure(run, repeated.step)) {
+    trainer_.look(watch_pass_);
+    nodes = failing_nodes(true);
+  }
+  close(nodes);
+  if (outcome_.hit) return true;
   trainer_.forget_starts();
   trainer_.release_draws();
   trainer_.restart();
   trainer_.fresh_batch();
+  return true;
 }
 
-// The node that failed is one of those that were asked for, or belongs to the derivative of one.
-bool Driver::is_at_site() const {
-  return std::ranges::any_of(prepared_.suspects, [&](const Suspect& suspect) {
-    return outcome_.node_name == suspect.name || outcome_.node_name == suspect.result;
-  });
+// Notes a failure at these nodes. True: what is pursued failed.
+bool Driver::close(const std::vector<NodeId>& nodes) {
+  const auto kept = [&](const std::string& site) {
+    ProgramOutcome copy = outcome_;
+    record();
+    outcome_.site = site;
+    std::swap(copy, outcome_);
+    return copy;
+  };
+  const bool all = options_.until == Until::all_sites;
+  bool known = false;
+  for (const NodeId node : nodes) {
+    const Suspect* suspect = suspect_of(node);
+    known |= suspect != nullptr;
+    if (suspect == nullptr || closed_.contains(suspect)) continue;
+    // A node with several hazards shows them alike.
+    for (const Suspect& other : prepared_.suspects) {
+      if (other.result == suspect->result) closed_.insert(&other);
+    }
+    last_found_ = seconds();
+    if (all) {
+      found_.push_back(kept(suspect->title));
+      if (options_.found) options_.found(found_.back());
+    } else {
+      record();
+      outcome_.site = suspect->title;
+      return true;
+    }
+  }
+  if (!elsewhere_ && !known) elsewhere_ = kept(outcome_.site);
+  const auto is_left = [&](const Suspect& suspect) { return !suspect.general && !closed_.contains(&suspect); };
+  if (all && !found_.empty() && std::ranges::none_of(prepared_.suspects, is_left)) stopped_ = true;
+  return pursued_ != nullptr && closed_.contains(pursued_);
+}
+
+// Of a node that was asked for, or of what is derived from it.
+const Suspect* Driver::suspect_of(NodeId id) const {
+  const Graph& graph = *program().graph;
+  const auto is_of = [&](const Suspect& suspect, NodeId which) {
+    if (!which.valid()) return false;
+    const Node& node = graph.node(which);
+    return !node.outputs.empty() && node.outputs.front().valid() &&
+           graph.value(node.outputs.front()).name == suspect.result;
+  };
+  const Suspect* behind = nullptr;
+  for (const Suspect& suspect : prepared_.suspects) {
+    if (is_of(suspect, id)) return &suspect;
+    if (behind == nullptr && is_of(suspect, graph.node(id).gradient_of)) behind = &suspect;
+  }
+  return behind;
 }
 
 void Driver::conclude() {
   outcome_.seconds = seconds();
+  outcome_.wall_seconds = watch_.seconds(ClockKind::wall);
   for (const Suspect& suspect : prepared_.suspects) {
     const auto found = closest_.find(suspect.title);
     if (found == closest_.end()) continue;
@@ -133,29 +219,45 @@ bool Driver::trained_to_failure(const TrainingRun& run, std::size_t last) {
   return true;
 }
 
-void Driver::name_node() {
+// That made NaN or infinities of finite operands, with what the engine holds now; backward ones where the forward pass
+// is finite.
+std::vector<NodeId> Driver::failing_nodes(bool backward) {
   std::vector<ValueId> wanted = program().watch_ids;
-  std::vector<NodeId> bad;
-  for (const bool backward : {false, true}) {
+  for (const bool also_backward : {false, true}) {
+    if (also_backward && !backward) break;
     for (const std::string& name : prepared_.gradients) {
-      if (backward) wanted.push_back(find(name));
+      if (also_backward) wanted.push_back(find(name));
     }
     for (const char* purpose : {"look", "train"}) {
-      if (!bad.empty()) break;
       engine_.set_seed(seed_for(trainer_.seed(), purpose, trainer_.steps()));
       try {
-        bad = engine_.failures(wanted);
+        std::vector<NodeId> bad = engine_.failures(wanted);
+        if (!bad.empty()) return bad;
       } catch (const Unsupported& error) {
         outcome_.what = error.what();
       }
     }
   }
+  return {};
+}
+
+void Driver::name_node(const std::vector<NodeId>& bad) {
   if (bad.empty()) {
     outcome_.node = "the optimiser's step";
     outcome_.what = "weights are not finite, though their gradients are,";
     return;
   }
-  const Node& node = program().graph->node(bad.front());
+  // Of several the one that was pursued.
+  const auto is_pursued = [&](NodeId id) {
+    const Suspect* suspect = suspect_of(id);
+    return suspect != nullptr && suspect->title == outcome_.site;
+  };
+  const auto is_asked = [&](NodeId id) { return suspect_of(id) != nullptr; };
+  auto chosen = std::ranges::find_if(bad, is_pursued);
+  if (chosen == bad.end()) chosen = std::ranges::find_if(bad, is_asked);
+  outcome_.at_site = chosen != bad.end();
+  if (chosen == bad.end()) chosen = bad.begin();
+  const Node& node = program().graph->node(*chosen);
   outcome_.node = describe(*program().graph, node);
   outcome_.in_gradient = node.gradient_of.valid();
   const bool has_result = !node.outputs.empty() && node.outputs.front().valid();
@@ -165,13 +267,24 @@ void Driver::name_node() {
     outcome_.node += ", for the derivative of " + describe(*program().graph, program().graph->node(node.gradient_of));
   }
   outcome_.what = "'" + result + "' is not finite";
-  outcome_.disproves = true;
+  outcome_.disproves = weights_are_in_reach();
   for (const SiteVerdict& verdict : prepared_.verdicts) {
     if (verdict.result != result) continue;
     if (outcome_.rule.empty() || !verdict.proved) outcome_.rule = verdict.rule;
     outcome_.disproves &= verdict.proved;
   }
   outcome_.disproves &= !outcome_.rule.empty();
+}
+
+bool Driver::fails_there(bool backward) {
+  const PassResult result = trainer_.look(watch_pass_);
+  const bool finite = std::ranges::all_of(result.values, all_finite);
+  if (counts_all()) return !finite;
+  if (finite && !backward) return false;
+  return std::ranges::any_of(failing_nodes(backward), [&](NodeId id) {
+    const Suspect* suspect = suspect_of(id);
+    return suspect != nullptr && suspect->title == outcome_.site;
+  });
 }
 
 // Only the last so many training steps, when they suffice.
@@ -181,7 +294,9 @@ TrainingRun Driver::shortened(const TrainingRun& run) {
     TrainingRun tried = run;
     const auto from = static_cast<std::ptrdiff_t>(run.steps.size() - 1 - keep);
     tried.steps.erase(tried.steps.begin(), tried.steps.begin() + from);
-    if (repeat_run(program(), engine_, tried, watch_pass_).failed) return tried;
+    const Repeated repeated = repeat_run(program(), engine_, tried, watch_pass_);
+    if (!repeated.failed) continue;
+    if (counts_all() || (trained_to_failure(tried, repeated.step) && fails_there(true))) return tried;
   }
   return run;
 }
@@ -200,8 +315,7 @@ void Driver::simplify_batch() {
       for (std::size_t k = from; k < to; ++k) {
         trainer_.set_sample(k, static_cast<std::int64_t>(k) % trainer_.sample_count());
       }
-      const PassResult result = trainer_.look(watch_pass_);
-      if (!std::ranges::all_of(result.values, all_finite)) continue;
+      if (fails_there(false)) continue;
       for (std::size_t i = 0; i < before.size(); ++i) {
         if (!program().inputs[i].draw) trainer_.set_value(i, std::move(before[i]));
       }
@@ -210,14 +324,11 @@ void Driver::simplify_batch() {
 }
 
 void Driver::confirm() {
-  if (was_repeated_) return;
-  was_repeated_ = true;
   if (outcome_.run.steps.empty()) {
     outcome_.what = "the run was too long to keep";
     return;
   }
-  // A shorter run may fail elsewhere.
-  TrainingRun run = options_.any_failure ? shortened(outcome_.run) : outcome_.run;
+  TrainingRun run = shortened(outcome_.run);
   const Repeated repeated = repeat_run(program(), engine_, run, watch_pass_);
   outcome_.confirmed = repeated.failed;
   if (!repeated.failed) return;
@@ -229,8 +340,45 @@ void Driver::confirm() {
   if (!outcome_.in_gradient) simplify_batch();
   // The engine gets what was settled on, not what was tried last.
   trainer_.look(watch_pass_);
-  name_node();
+  name_node(failing_nodes(true));
   outcome_.run = trainer_.run();
+}
+
+ProgramOutcome Driver::finish() {
+  if (!outcome_.hit) conclude();
+  const double first = elsewhere_ ? elsewhere_->seconds : !found_.empty() ? found_.front().seconds : outcome_.seconds;
+  const auto confirmed = [&](ProgramOutcome found) {
+    outcome_ = std::move(found);
+    if (options_.confirm) confirm();
+    outcome_.first_seconds = std::min(first, outcome_.seconds);
+    return std::move(outcome_);
+  };
+  const std::uint64_t iterations = outcome_.iterations;
+  std::vector<OpenSite> open;
+  for (const Suspect& suspect : prepared_.suspects) {
+    const auto nearest = closest_.find(suspect.title);
+    if (closed_.contains(&suspect) || nearest == closest_.end()) continue;
+    if (std::ranges::find(open, suspect.title, &OpenSite::title) != open.end()) continue;
+    open.push_back({.title = suspect.title, .rule = suspect.rule, .closest = nearest->second});
+  }
+  const std::string stopped = outcome_.stopped;
+  ProgramOutcome result;
+  if (outcome_.hit) {
+    result = confirmed(std::move(outcome_));
+  } else if (!found_.empty()) {
+    result = confirmed(std::move(found_.front()));
+    for (std::size_t i = 1; i < found_.size(); ++i) result.more.push_back(confirmed(std::move(found_[i])));
+    // What is no site at all should not have failed.
+    if (elsewhere_ && options_.sites.empty()) result.more.push_back(confirmed(std::move(*elsewhere_)));
+  } else if (elsewhere_ && options_.until != Until::at_site) {
+    result = confirmed(std::move(*elsewhere_));
+  } else {
+    result = std::move(outcome_);
+  }
+  result.stopped = stopped;
+  result.iterations = iterations;
+  result.open = std::move(open);
+  return result;
 }
 
 ProgramOutcome drive(const Prepared& prepared, const ProgramSearch& options, TrainingEngine& engine) {
@@ -243,10 +391,7 @@ ProgramOutcome drive(const Prepared& prepared, const ProgramSearch& options, Tra
     case Strategy::grist_ns: search_as_grist(driver, false); break;
     case Strategy::automatic: search_automatically(driver); break;
   }
-  ProgramOutcome& outcome = driver.outcome();
-  if (!outcome.hit) driver.conclude();
-  if (outcome.hit && options.confirm) driver.confirm();
-  return std::move(outcome);
+  return driver.finish();
 }
 
 }  // namespace finity

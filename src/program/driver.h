@@ -2,12 +2,14 @@
 // class that is driven to a failure or to its end.
 #pragma once
 
-#include <chrono>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "program/engine.h"
 #include "program/search_program.h"
 #include "program/suspects.h"
@@ -32,27 +34,47 @@ class Driver {
   std::size_t watch_count() const { return program().watch_ids.size(); }
 
   // One iteration: counts, remembers the distance for the trace, looks whether what is watched is finite. True: it is
-  // not. That is a hit, or, when only failures at the site count and this was elsewhere, the run was started again.
+  // not, and that is a hit, or the run was lost to a failure that was not asked for and was started again. A failure
+  // that was not asked for and that left the weights alone is passed over.
   bool saw(const PassResult& result, double distance);
   void count() { ++outcome_.iterations; }
-  // The time is up, somebody said stop, or there was a hit.
-  bool is_over();
-  bool has_hit() const { return outcome_.hit; }
-  // The failure is in what is fed now. The same holds.
-  void hit();
-  void pursue(const Suspect& suspect) { outcome_.site = suspect.title; }
+  // Trains on what is fed, unless that is known to fail where it was not asked for. False: a loss was not finite.
+  bool train();
+  // What is fed, or the last step, failed. The result as for saw().
+  bool failed();
+  // The time is up, somebody said stop, or all that was asked for was found.
+  bool is_finished();
+  // The same, or what is pursued was found.
+  bool is_over() { return is_finished() || has_hit(); }
+  bool has_hit() const { return pursued_ != nullptr ? !is_open(*pursued_) : outcome_.hit; }
+  // Something failed that is not what is looked for; and whether the last look did.
+  bool has_passed_over() const { return elsewhere_.has_value() || !found_.empty(); }
+  bool passed_over() const { return passed_over_; }
+  bool is_open(const Suspect& suspect) const { return !outcome_.hit && !closed_.contains(&suspect); }
+  void pursue(const Suspect& suspect) {
+    pursued_ = &suspect;
+    outcome_.site = suspect.title;
+  }
   // Without a hit: how near the most important site came that was measured.
   void conclude();
-  double seconds() const;
+  double seconds() const { return watch_.seconds(options_.clock); }
 
-  ProgramOutcome& outcome() { return outcome_; }
-  // Repeats what was found and names the node.
-  void confirm();
+  // What was found, repeated from the start and with the node named.
+  ProgramOutcome finish();
 
  private:
-  bool is_at_site() const;
+  bool counts_all() const { return options_.until == Until::any_failure; }
+  void record();
+  bool close(const std::vector<NodeId>& nodes);
+  bool weights_are_finite() const;
+  bool weights_are_in_reach() const;
+  const Suspect* suspect_of(NodeId node) const;
+  std::vector<NodeId> failing_nodes(bool backward);
   bool trained_to_failure(const TrainingRun& run, std::size_t last);
-  void name_node();
+  // Whether what is fed fails at the site where it was found.
+  bool fails_there(bool backward);
+  void confirm();
+  void name_node(const std::vector<NodeId>& bad);
   TrainingRun shortened(const TrainingRun& run);
   void simplify_batch();
   void note(double distance);
@@ -61,11 +83,16 @@ class Driver {
   const ProgramSearch& options_;
   TrainingEngine& engine_;
   Trainer trainer_;
-  std::chrono::steady_clock::time_point start_;
+  Stopwatch watch_;
   double told_ = 0;
   bool stopped_ = false;
-  bool was_repeated_ = false;
   std::size_t watch_pass_ = 0;
+  const Suspect* pursued_ = nullptr;
+  bool passed_over_ = false;
+  std::set<const Suspect*> closed_;          // failed already, and others are looked for
+  std::vector<ProgramOutcome> found_;        // one for each of them
+  std::optional<ProgramOutcome> elsewhere_;  // the first failure that was not asked for
+  double last_found_ = 0;
   std::map<std::string, double> closest_;  // by site
   std::uint64_t stride_ = 1;               // of the trace
   ProgramOutcome outcome_;

@@ -55,7 +55,7 @@ class Grist {
       since = distance < best ? 0 : since + 1;
       best = std::min(best, distance);
       mutate(result);
-      trainer_.train();
+      driver_.train();
       if (switching_) exchange();
     }
     return true;
@@ -96,7 +96,7 @@ class Grist {
     for (std::size_t k = 0; k < weights_.size(); ++k) trainer_.set_start(weights_[k], starts[k]);
     trainer_.restart();
     const PassResult after = trainer_.look(pass_);
-    if (!driver_.saw(after, distance_of(after))) trainer_.train();
+    if (!driver_.saw(after, distance_of(after))) driver_.train();
   }
 
   void mutate(const PassResult& result) {
@@ -181,8 +181,8 @@ void train_plainly(Driver& driver) {
       if (driver.has_hit()) return;
     }
     if (by_training) driver.count();
-    if (!trainer.train() && by_training) {
-      driver.hit();
+    if (!driver.train() && by_training) {
+      driver.failed();
       if (driver.has_hit()) return;
     }
     trainer.fresh_batch();
@@ -191,7 +191,8 @@ void train_plainly(Driver& driver) {
 
 void search_as_grist(Driver& driver, bool switching) {
   for (const Suspect& suspect : driver.prepared().suspects) {
-    if (driver.is_over()) return;
+    if (driver.is_finished()) return;
+    if (!driver.is_open(suspect)) continue;
     driver.pursue(suspect);
     driver.trainer().forget_starts();
     driver.trainer().release_draws();

@@ -16,10 +16,12 @@ enum class Manner : std::uint8_t {
   boundary,  // a sample just beyond the border between two classes, with the label of the loser: errors stay large
              // while weights grow
   attacked,  // what the attack made of the batch, as the published method trains
-  ordinary   // the data as it is
+  ordinary,  // the data as it is
+  mixed  // one sample of one brightness for the whole batch, with the labels of the data: no label can be learned, and
+         // where steps are large, scores are thrown to and fro
 };
-inline constexpr Manner kManners[] = {Manner::parts, Manner::extreme, Manner::boundary, Manner::attacked,
-                                      Manner::ordinary};
+inline constexpr Manner kManners[] = {Manner::parts,    Manner::extreme,  Manner::boundary,
+                                      Manner::attacked, Manner::ordinary, Manner::mixed};
 
 class Poison {
  public:
@@ -33,6 +35,7 @@ class Poison {
  private:
   void feed_extreme();
   void feed_parts();
+  void feed_mixed();
   void set_draws(bool high);
   void feed_boundary();
   void fill_candidates();

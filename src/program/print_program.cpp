@@ -82,6 +82,7 @@ class Printer {
     if (!weight.start.empty()) line("start", given(weight.name, weight.start));
     else if (weight.init) line("init", quoted(to_string(*weight.init)));
     if (weight.range) line("range", text_of(*weight.range));
+    if (!std::isinf(weight.reach)) line("reach", text_of(weight.reach));
     if (!weight.train) line("train", "false");
     if (!weight.loss.empty()) line("loss", quoted(weight.loss));
     if (!weight.update.empty()) line("update", quoted(weight.update));

@@ -68,6 +68,8 @@ struct ProgramWeight {
   std::optional<Draw> init = {};         // default for initializers: their values
   Tensor start = {};                     // or these numbers
   std::optional<LegalRange> range = {};  // given: a search may choose where the weight starts
+  // How large training is taken to make it: proofs hold for weights in [-reach, reach]. Infinite: of any size.
+  double reach = std::numeric_limits<double>::infinity();
   bool train = true;
   std::string loss = {};    // trained on another loss than the program's (the generator's in a GAN)
   std::string update = {};  // a value of the graph that is the weight after the step, for hand-written updates

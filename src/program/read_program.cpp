@@ -172,13 +172,17 @@ class ProgramReader {
 
   ProgramWeight weight_from(const TomlEntry& entry) {
     const TomlValue& table = entry.value.as_table();
-    table.only({"init", "start", "values", "range", "train", "loss", "update"});
+    table.only({"init", "start", "values", "range", "reach", "train", "loss", "update"});
     places_[entry.name] = &table;
     ProgramWeight weight = {.name = entry.name};
     if (const TomlValue* init = table.find("init")) weight.init = draw_from(*init);
     if (const TomlValue* start = table.find("start")) weight.start = load(*start).tensor;
     if (const TomlValue* values = table.find("values")) weight.start = literal(*values);
     if (const TomlValue* range = table.find("range")) weight.range = range_from(*range);
+    if (const TomlValue* reach = table.find("reach")) {
+      weight.reach = reach->as_number();
+      if (!(weight.reach > 0)) throw reach->error("'reach' must be greater than 0");
+    }
     weight.train = flag_of(table, "train", true);
     weight.loss = text_of(table, "loss");
     weight.update = text_of(table, "update");

@@ -63,10 +63,11 @@ Json json_of(const ProgramSearch& options) {
   return {{"strategy", std::string(name(options.strategy))},
           {"seed", options.seed},
           {"seconds", options.seconds},
+          {"processor_time", options.clock == ClockKind::processor},
           {"epsilon", options.epsilon},
           {"switch_rate", options.switch_rate},
-          {"site", options.site},
-          {"any_failure", options.any_failure},
+          {"sites", options.sites},
+          {"until", static_cast<int>(options.until)},
           {"confirm", options.confirm}};
 }
 
@@ -75,10 +76,11 @@ ProgramSearch options_from(const Json& json) {
   options.strategy = strategy_from_name(json.at("strategy").get<std::string>());
   json.at("seed").get_to(options.seed);
   json.at("seconds").get_to(options.seconds);
+  options.clock = json.at("processor_time").get<bool>() ? ClockKind::processor : ClockKind::wall;
   json.at("epsilon").get_to(options.epsilon);
   json.at("switch_rate").get_to(options.switch_rate);
-  json.at("site").get_to(options.site);
-  json.at("any_failure").get_to(options.any_failure);
+  json.at("sites").get_to(options.sites);
+  options.until = static_cast<Until>(json.at("until").get<int>());
   json.at("confirm").get_to(options.confirm);
   return options;
 }
@@ -86,9 +88,14 @@ ProgramSearch options_from(const Json& json) {
 Json json_of(const ProgramOutcome& outcome) {
   Json trace = Json::array();
   for (const double point : outcome.trace) trace.push_back(number(point));
+  Json open = Json::array(), more = Json::array();
+  for (const OpenSite& site : outcome.open) open.push_back(Json::array({site.title, site.rule, number(site.closest)}));
+  for (const ProgramOutcome& other : outcome.more) more.push_back(json_of(other));
   return {{"hit", outcome.hit},
           {"confirmed", outcome.confirmed},
           {"seconds", outcome.seconds},
+          {"wall_seconds", outcome.wall_seconds},
+          {"first_seconds", outcome.first_seconds},
           {"iterations", outcome.iterations},
           {"steps", outcome.steps},
           {"node", outcome.node},
@@ -96,11 +103,14 @@ Json json_of(const ProgramOutcome& outcome) {
           {"rule", outcome.rule},
           {"what", outcome.what},
           {"gradient", outcome.in_gradient},
+          {"at_site", outcome.at_site},
           {"disproves", outcome.disproves},
           {"site", outcome.site},
           {"closest", number(outcome.closest)},
           {"engine", outcome.engine},
           {"stopped", outcome.stopped},
+          {"open", std::move(open)},
+          {"more", std::move(more)},
           {"trace", std::move(trace)}};
 }
 
@@ -185,6 +195,10 @@ namespace {
 
 // Data of the program stands under its inputs' names, the run's tensors behind a prefix.
 constexpr std::string_view kRunPrefix = "run:";
+// Before a failure among the words of progress.
+constexpr std::string_view kFoundPrefix = "found:";
+// Of the i-th other failure.
+std::string other_prefix(std::size_t i) { return "more" + std::to_string(i) + ":"; }
 
 TaskResult do_repeat(std::shared_ptr<const Graph> graph, const TaskRequest& request, const Json& json,
                      const MakeEngine& make) {
@@ -227,41 +241,80 @@ TaskResult do_search(std::shared_ptr<const Graph> graph, const TaskRequest& requ
     options.progress = [&](double seconds, std::uint64_t iterations, double closest) {
       return tell(Json({{"seconds", seconds}, {"iterations", iterations}, {"closest", number(closest)}}).dump());
     };
+    options.found = [&](const ProgramOutcome& found) {
+      tell(std::string(kFoundPrefix) + encode(TaskResult{json_of(found).dump(), tensors_of(found.run)}));
+    };
     const std::unique_ptr<TrainingEngine> engine = make(prepared.program);
     const ProgramOutcome outcome = drive(prepared, options, *engine);
     TaskResult result = {.text = json_of(outcome).dump()};
     if (outcome.hit) result.data = tensors_of(outcome.run);
+    for (std::size_t i = 0; i < outcome.more.size(); ++i) {
+      for (auto& [key, datum] : tensors_of(outcome.more[i].run)) result.data.emplace_back(other_prefix(i) + key, datum);
+    }
     return result;
   } catch (const Json::exception& error) {
     throw Error(std::string("the search was not understood: ") + error.what());
   }
 }
 
+namespace {
+
+ProgramOutcome outcome_from(const Json& json) {
+  ProgramOutcome outcome;
+  json.at("hit").get_to(outcome.hit);
+  json.at("confirmed").get_to(outcome.confirmed);
+  json.at("seconds").get_to(outcome.seconds);
+  json.at("wall_seconds").get_to(outcome.wall_seconds);
+  json.at("first_seconds").get_to(outcome.first_seconds);
+  json.at("at_site").get_to(outcome.at_site);
+  json.at("iterations").get_to(outcome.iterations);
+  json.at("steps").get_to(outcome.steps);
+  json.at("node").get_to(outcome.node);
+  json.at("node_name").get_to(outcome.node_name);
+  json.at("rule").get_to(outcome.rule);
+  json.at("what").get_to(outcome.what);
+  json.at("gradient").get_to(outcome.in_gradient);
+  json.at("disproves").get_to(outcome.disproves);
+  json.at("site").get_to(outcome.site);
+  outcome.closest = number(json.at("closest"));
+  json.at("engine").get_to(outcome.engine);
+  json.at("stopped").get_to(outcome.stopped);
+  for (const Json& point : json.at("trace")) outcome.trace.push_back(number(point));
+  for (const Json& site : json.at("open")) {
+    outcome.open.push_back({site.at(0).get<std::string>(), site.at(1).get<std::string>(), number(site.at(2))});
+  }
+  for (const Json& other : json.at("more")) outcome.more.push_back(outcome_from(other));
+  return outcome;
+}
+
+// Tensors whose names begin so, without that.
+NamedData with_prefix(const NamedData& data, const std::string& prefix) {
+  NamedData chosen;
+  for (const auto& [key, datum] : data) {
+    if (key.starts_with(prefix)) chosen.emplace_back(key.substr(prefix.size()), datum);
+  }
+  return chosen;
+}
+
+}  // namespace
+
 ProgramOutcome decode_search(const std::string& text, const NamedData& data) {
   try {
-    const Json json = Json::parse(text);
-    ProgramOutcome outcome;
-    json.at("hit").get_to(outcome.hit);
-    json.at("confirmed").get_to(outcome.confirmed);
-    json.at("seconds").get_to(outcome.seconds);
-    json.at("iterations").get_to(outcome.iterations);
-    json.at("steps").get_to(outcome.steps);
-    json.at("node").get_to(outcome.node);
-    json.at("node_name").get_to(outcome.node_name);
-    json.at("rule").get_to(outcome.rule);
-    json.at("what").get_to(outcome.what);
-    json.at("gradient").get_to(outcome.in_gradient);
-    json.at("disproves").get_to(outcome.disproves);
-    json.at("site").get_to(outcome.site);
-    outcome.closest = number(json.at("closest"));
-    json.at("engine").get_to(outcome.engine);
-    json.at("stopped").get_to(outcome.stopped);
-    for (const Json& point : json.at("trace")) outcome.trace.push_back(number(point));
+    ProgramOutcome outcome = outcome_from(Json::parse(text));
     if (outcome.hit) outcome.run = run_from(data);
+    for (std::size_t i = 0; i < outcome.more.size(); ++i) {
+      outcome.more[i].run = run_from(with_prefix(data, other_prefix(i)));
+    }
     return outcome;
   } catch (const Json::exception& error) {
     throw Error(std::string("the worker's answer was not understood: ") + error.what());
   }
+}
+
+std::optional<ProgramOutcome> decode_search_found(const std::string& text) {
+  if (!text.starts_with(kFoundPrefix)) return std::nullopt;
+  const TaskResult result = decode_finished(std::string_view(text).substr(kFoundPrefix.size()));
+  return decode_search(result.text, result.data);
 }
 
 Progress decode_search_progress(const std::string& text) {

@@ -36,5 +36,7 @@ struct Progress {
   double closest = 0;
 };
 Progress decode_search_progress(const std::string& text);
+// A failure that was seen on the way, when the text tells of one.
+std::optional<ProgramOutcome> decode_search_found(const std::string& text);
 
 }  // namespace finity

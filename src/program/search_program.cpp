@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -25,17 +25,39 @@ constexpr std::array<std::pair<Strategy, std::string_view>, 4> kStrategies = {{
     {Strategy::automatic, "auto"},
 }};
 
-std::string closest_text(const Prepared& prepared, const ProgramOutcome& outcome) {
-  const auto named = [&](const Suspect& suspect) { return suspect.title == outcome.site; };
-  const auto found = std::ranges::find_if(prepared.suspects, named);
-  if (found == prepared.suspects.end() || !std::isfinite(outcome.closest)) return "";
+std::string closest_text(const Prepared& prepared, const std::string& site, double closest) {
+  const auto found = std::ranges::find(prepared.suspects, site, &Suspect::title);
+  if (found == prepared.suspects.end() || !std::isfinite(closest)) return "";
   char text[80];
   if (found->unsafe.empty()) {
-    std::snprintf(text, sizeof text, "at most %.6g of %.6g", found->limit * std::exp(-outcome.closest), found->limit);
+    std::snprintf(text, sizeof text, "at most %.6g of %.6g", found->limit * std::exp(-closest), found->limit);
     return text;
   }
-  std::snprintf(text, sizeof text, "%.6g away from ", outcome.closest);
+  std::snprintf(text, sizeof text, "%.6g away from ", closest);
   return text + found->unsafe;
+}
+
+// What was seen before the worker was lost, repeated in a new one.
+ProgramOutcome saved(const Prepared& prepared, std::vector<ProgramOutcome> seen, Worker& torch) {
+  for (ProgramOutcome& one : seen) {
+    try {
+      const std::optional<Repeated> repeated = repeat_in_worker(prepared.program, one.run, torch);
+      one.confirmed = repeated && repeated->failed;
+    } catch (const Error&) {
+      one.confirmed = false;  // it does not even start again
+    }
+    const auto suspect = std::ranges::find(prepared.suspects, one.site, &Suspect::title);
+    if (suspect == prepared.suspects.end()) continue;
+    one.node = suspect->title;
+    one.node_name = suspect->name;
+    one.rule = suspect->rule;
+    one.at_site = true;
+    one.in_gradient = suspect->in_gradient;
+    one.what = "'" + suspect->result + "' is not finite";
+  }
+  ProgramOutcome outcome = std::move(seen.front());
+  outcome.more.assign(std::make_move_iterator(seen.begin() + 1), std::make_move_iterator(seen.end()));
+  return outcome;
 }
 
 // Nothing when the engine does not lower the program, with its words in `refused`.
@@ -44,19 +66,27 @@ std::optional<ProgramOutcome> in_worker(const Prepared& prepared, const ProgramS
   LongRequest request = {.model = write_onnx(*prepared.program.graph), .task = encode_search(prepared, options)};
   request.seconds = 3 * options.seconds + 60;
   Progress last;
+  std::vector<ProgramOutcome> seen;
   request.tell = [&](const std::string& text) {
+    if (std::optional<ProgramOutcome> found = decode_search_found(text)) {
+      seen.push_back(std::move(*found));
+      return true;
+    }
     last = decode_search_progress(text);
     return !options.progress || options.progress(last.seconds, last.iterations, last.closest);
   };
   const Answer answer = torch.task(request);
   if (answer.done()) return decode_search(answer.words, answer.outputs);
-  if (answer.outcome == Answer::Outcome::unsupported || answer.outcome == Answer::Outcome::refused) {
+  const bool unable = answer.outcome == Answer::Outcome::unsupported || answer.outcome == Answer::Outcome::refused;
+  if (unable && last.iterations == 0 && seen.empty()) {
     refused = answer.text;
     return std::nullopt;
   }
+  const std::string words = (unable ? "failed" : std::string(name(answer.outcome))) + ": " + answer.text;
   ProgramOutcome outcome = {.seconds = last.seconds, .iterations = last.iterations, .closest = last.closest};
+  if (!seen.empty()) outcome = saved(prepared, std::move(seen), torch);
   outcome.engine = "libtorch";
-  outcome.stopped = std::string(name(answer.outcome)) + ": " + answer.text;
+  outcome.stopped = words;
   return outcome;
 }
 
@@ -73,15 +103,18 @@ Strategy strategy_from_name(std::string_view text) {
 }
 
 ProgramOutcome search_program(const Program& program, const ProgramSearch& options, Worker* torch) {
-  const auto start = std::chrono::steady_clock::now();
-  const Prepared prepared = prepare(program, options.site);
-  const double before = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const Stopwatch watch;
+  const Prepared prepared = prepare(program, options.sites);
+  const double before = watch.seconds(options.clock), wall_before = watch.seconds(ClockKind::wall);
   std::string refused;
   std::optional<ProgramOutcome> outcome;
   if (torch != nullptr) outcome = in_worker(prepared, options, *torch, refused);
   if (!outcome) outcome = drive(prepared, options, *make_reference_engine(prepared.program));
   outcome->seconds += before;
-  outcome->closest_text = closest_text(prepared, *outcome);
+  outcome->wall_seconds += wall_before;
+  outcome->first_seconds += before;
+  outcome->closest_text = closest_text(prepared, outcome->site, outcome->closest);
+  for (OpenSite& open : outcome->open) open.closest_text = closest_text(prepared, open.title, open.closest);
   outcome->proved = prepared.proved;
   outcome->suspects = prepared.suspects.size();
   outcome->refused = std::move(refused);

@@ -28,10 +28,10 @@ bool is_light(const Node& node) {
                                                        "ReduceMax", "ReduceMin",  "ReduceLogSumExp", "Reshape",
                                                        "Transpose", "Concat",     "Where",           "Clip",
                                                        "Squeeze",   "Unsqueeze",  "Flatten",         "ReduceSumSquare"};
-  if (node.op == nullptr || node.op->random || node.body != Graph::kMain || !bodies_of(node.attrs).empty())
+  if (node.op == nullptr || node.op->traits.random || node.body != Graph::kMain || !bodies_of(node.attrs).empty())
     return false;
-  if (node.op->domain != "" || node.op_type == "Cast" || node.op_type == "Dropout") return false;
-  return node.op->elementwise || std::ranges::find(kLight, node.op_type) != kLight.end();
+  if (node.op->identity.domain != "" || node.op_type == "Cast" || node.op_type == "Dropout") return false;
+  return node.op->traits.elementwise || std::ranges::find(kLight, node.op_type) != kLight.end();
 }
 
 class SuspectWriter {
@@ -110,7 +110,7 @@ class SuspectWriter {
     std::vector<ValueId> inputs;
     for (const ValueId in : node.inputs) inputs.push_back(in.valid() ? wide(in) : in);
     try {
-      const std::vector<ValueId> again = writer_.repeat(node, std::move(inputs), node.attrs);
+      const std::vector<ValueId> again = writer_.repeat(call_of(writer_.graph(), node), std::move(inputs), node.attrs);
       return as_double(again.front());
     } catch (const Error&) {
       return as_double(id);
@@ -135,7 +135,7 @@ class Preparer {
   Preparer(const CheckedGraph& checked, Prepared& prepared)
       : checked_(checked), prepared_(prepared), writer_(checked.graph, checked.types), losses_(writer_) {}
 
-  void add_all(const std::string& site) {
+  void add_all(const std::vector<std::string>& sites) {
     for (const Finding& finding : checked_.analysis.findings) {
       prepared_.proved += finding.verdict == Verdict::proved;
       if (!finding.node.valid()) continue;
@@ -144,16 +144,22 @@ class Preparer {
       prepared_.verdicts.push_back(
           {checked_.graph.value(outputs.front()).name, std::string(finding.rule), finding.verdict == Verdict::proved});
     }
-    bool named = false;
+    std::set<std::string> named;
     for (const Finding& finding : ordered()) {
       if (!finding.node.valid() || checked_.graph.node(finding.node).body != Graph::kMain) continue;
-      const bool wanted = matches(finding, site);
-      named |= wanted;
-      if (!wanted || (site.empty() && finding.verdict == Verdict::proved)) continue;
+      bool wanted = sites.empty() && finding.verdict != Verdict::proved;
+      for (const std::string& site : sites) {
+        if (!matches(finding, site)) continue;
+        wanted = true;
+        named.insert(site);
+      }
+      if (!wanted) continue;
       if (!tried_.insert({finding.node, finding.rule}).second) continue;
       add(finding);
     }
-    if (!site.empty() && !named) throw Error("--site: no hazard of the program is at '" + site + "'");
+    for (const std::string& site : sites) {
+      if (!named.contains(site)) throw Error("--site: no hazard of the program is at '" + site + "'");
+    }
   }
 
   GraphWriter& writer() { return writer_; }
@@ -182,11 +188,10 @@ class Preparer {
     const OpDef* op = checked_.graph.node(finding.node).op;
     if (op == nullptr) return true;
     return finding.operand < 0 && hazard_of(*op, finding.rule, finding.operand) == nullptr &&
-           finding.rule != op->overflow;
+           finding.rule != op->analysis.overflow;
   }
 
   bool matches(const Finding& finding, const std::string& site) const {
-    if (site.empty()) return true;
     const Node& node = checked_.graph.node(finding.node);
     // A node's derivative stands for it where its value itself is proved.
     const bool stands_in = node.gradient_of.valid() && !is_open(node.gradient_of);
@@ -289,7 +294,7 @@ InputContract declared(const std::string& name, const LegalRange& range) {
   return contract;
 }
 
-// Whoever trains knows nothing of weights but that they are finite.
+// Of trained weights nothing is known but that they are finite, unless the program says how far they go.
 Contract contract_of(const Program& program) {
   Contract contract;
   for (const ProgramInput& input : program.inputs) {
@@ -299,7 +304,7 @@ Contract contract_of(const Program& program) {
   }
   for (const ProgramWeight& weight : program.weights) {
     const bool fixed = !weight.train && weight.update.empty();
-    if (!fixed) contract.inputs.push_back(declared(weight.name, {}));
+    if (!fixed) contract.inputs.push_back(declared(weight.name, {-weight.reach, weight.reach}));
     else if (weight.range) contract.inputs.push_back(declared(weight.name, *weight.range));
     else if (weight.init && weight.init->kind == Draw::Kind::uniform)
       contract.inputs.push_back(declared(weight.name, {weight.init->a, weight.init->b}));
@@ -340,7 +345,7 @@ CheckedGraph check_program(const Program& program) {
   return check_graph(training_step(program), contract_of(program), options);
 }
 
-Prepared prepare(const Program& program, const std::string& site) {
+Prepared prepare(const Program& program, const std::vector<std::string>& sites) {
   const CheckedGraph checked = check_program(program);
   Prepared prepared = {.program = program};
   const std::size_t before = program.graph->main().outputs.size();
@@ -349,7 +354,7 @@ Prepared prepare(const Program& program, const std::string& site) {
     if (value.name.starts_with("gradient of ")) prepared.gradients.push_back(value.name);
   }
   Preparer preparer(checked, prepared);
-  preparer.add_all(site);
+  preparer.add_all(sites);
   GraphWriter::Result result = std::move(preparer.writer()).finish();
   prepared.program.graph = std::make_shared<const Graph>(std::move(result.graph));
   prepared.program.types = std::move(result.types);

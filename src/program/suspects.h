@@ -50,11 +50,11 @@ struct Prepared {
 // The program's graph with what training computes for its weights behind it, as outputs "gradient of W".
 Graph training_step(const Program& program);
 
-// What the check says of the program's training step, with trained weights being any number.
+// What the check says of the program's training step, with trained weights as large as the program says, or any number.
 CheckedGraph check_program(const Program& program);
 
-// `site` restricts to a node, a value it computes, a rule, or NODE:RULE; "" takes what the check left open. A site that
-// is named is searched even where it is proved: `proved_too` for comparisons. Throws Error when there is no such site.
-Prepared prepare(const Program& program, const std::string& site);
+// `sites` restricts to nodes, values they compute, rules, or NODE:RULE; none takes what the check left open. A site
+// that is named is searched even where it is proved, for comparisons. Throws Error when there is no such site.
+Prepared prepare(const Program& program, const std::vector<std::string>& sites);
 
 }  // namespace finity

@@ -91,6 +91,7 @@ void Trainer::restart() {
   lost_ = false;
   forget_unmarked();
   drawn_at_.assign(values_.size(), std::numeric_limits<std::uint64_t>::max());
+  draw_inputs();  // whoever reads values before the first pass gets legal ones
 }
 
 std::size_t Trainer::row_bytes(std::size_t input) const { return values_[input].bytes().size() / rows_[input].size(); }
@@ -318,8 +319,9 @@ Repeated repeat_run(const Program& program, TrainingEngine& engine, const Traini
   }
   trainer.feed_step(run, last);
   const PassResult result = trainer.look(watch_pass);
-  const bool failed = !std::ranges::all_of(result.values, all_finite);
-  return {.failed = failed, .weights_failed = false, .step = last};
+  if (!std::ranges::all_of(result.values, all_finite)) return {.failed = true, .weights_failed = false, .step = last};
+  const bool lost = !trainer.train() || !weights_are_finite();
+  return {.failed = lost, .weights_failed = lost, .step = last};
 }
 
 }  // namespace finity

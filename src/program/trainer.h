@@ -122,8 +122,8 @@ class Trainer {
   std::vector<std::vector<Rows>> record_;
 };
 
-// Repeats a run from its start. True when what is watched is not finite at its end; `first_bad` is then the step after
-// which weights were no longer finite, or the last.
+// Repeats a run from its start: it fails when what is watched is not finite at its end, or when a step makes weights
+// that are not finite (`weights_failed`), be it the last one.
 struct Repeated {
   bool failed = false;
   bool weights_failed = false;

@@ -81,7 +81,7 @@ std::string Advisor::op_behind(ValueId id) const {
 bool Advisor::is_size(ValueId id) const {
   const Node* node = maker(id);
   while (node != nullptr && node->op_type == "Concat" && !node->inputs.empty()) node = maker(node->inputs.front());
-  return node != nullptr && node->op != nullptr && node->op->shape_only;
+  return node != nullptr && node->op != nullptr && node->op->traits.shape_only;
 }
 
 // Is the value used by such an op, perhaps after a cast or reshape? Stores the result of that op.

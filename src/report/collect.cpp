@@ -220,7 +220,7 @@ class Collector {
     }
     const OpDef* op = finding.node.valid() ? graph().node(finding.node).op : nullptr;
     if (op == nullptr || finding.operand < 0) return;
-    for (const Hazard& hazard : op->hazards) {
+    for (const Hazard& hazard : op->analysis.hazards) {
       if (hazard.rule != finding.rule || hazard.operand != static_cast<std::size_t>(finding.operand)) continue;
       if (hazard.quantity != nullptr) continue;  // the unsafe values are not the operand's
       if (hazard.unsafe != nullptr) alarm.unsafe = unsafe_text(hazard.unsafe(alarm.dtype), alarm.dtype);

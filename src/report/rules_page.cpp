@@ -13,7 +13,8 @@ namespace {
 constexpr std::array kShownFormats = {DType::float16, DType::bfloat16, DType::float32, DType::float64, DType::int64};
 
 std::string full_name(const OpDef& op) {
-  return op.domain.empty() ? std::string(op.name) : std::string(op.domain) + "." + std::string(op.name);
+  return op.identity.domain.empty() ? std::string(op.identity.name)
+                                    : std::string(op.identity.domain) + "." + std::string(op.identity.name);
 }
 
 std::string joined(const std::vector<std::string>& words, std::string_view between) {
@@ -74,7 +75,7 @@ std::string wrapped(std::string_view text, std::string_view indent) {
 std::vector<RuleSite> rule_sites(const Rule& rule) {
   std::vector<RuleSite> sites;
   for (const OpDef* op : all_ops()) {
-    for (const Hazard& hazard : op->hazards) {
+    for (const Hazard& hazard : op->analysis.hazards) {
       if (hazard.rule != rule.code || hazard.unsafe == nullptr || hazard.quantity != nullptr) continue;
       RuleSite site = {.op = full_name(*op), .operand = hazard.operand};
       for (const DType dtype : kShownFormats) {
@@ -91,9 +92,9 @@ std::vector<std::string> result_ops(const Rule& rule) {
   std::vector<std::string> names;
   // The rules that ops have unless they say otherwise would list the whole table.
   const OpDef fallback;
-  if (rule.code == fallback.overflow || rule.code == fallback.invalid) return names;
+  if (rule.code == fallback.analysis.overflow || rule.code == fallback.analysis.invalid) return names;
   for (const OpDef* op : all_ops()) {
-    if (op->overflow == rule.code || op->invalid == rule.code) names.push_back(full_name(*op));
+    if (op->analysis.overflow == rule.code || op->analysis.invalid == rule.code) names.push_back(full_name(*op));
   }
   return names;
 }

@@ -1,47 +1,60 @@
-// SQLite, wrapped: the only folder that includes its header. A transaction is on disk when commit() returns, so a
-// program that is killed loses what came after the last commit and nothing else.
+// Databases behind one small interface: SQLite for a file of one campaign, PostgreSQL for many machines. This is the
+// only folder that knows either library. A transaction is safe when commit() returns, so a program that is killed
+// loses what came after the last commit and nothing else. Statements are written in what both understand.
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
-struct sqlite3;
+#include "base/error.h"
 
 namespace finity {
 
-using Cell = std::variant<std::monostate, std::int64_t, double, std::string>;
+struct Bytes {
+  std::string content = {};
+};
+using Cell = std::variant<std::monostate, std::int64_t, double, std::string, Bytes>;
 using Row = std::vector<Cell>;
 
 std::int64_t as_int(const Cell& cell);
 std::string as_text(const Cell& cell);
+std::string as_bytes(const Cell& cell);
+
+// Two transactions got in each other's way, or the server went away in the middle: the transaction is to be done again.
+class TryAgain : public Error {
+ public:
+  using Error::Error;
+};
 
 class Database {
  public:
-  // Opens or makes the file. Throws Error naming it when that cannot be done or it is something else.
-  explicit Database(const std::string& path);
-  ~Database();
+  Database() = default;
+  virtual ~Database() = default;
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
   // One or more statements without results.
-  void run(const std::string& sql);
+  virtual void run(const std::string& sql) = 0;
   // One statement with ? for the cells.
-  void run(const std::string& sql, std::initializer_list<Cell> cells);
-  std::vector<Row> query(const std::string& sql, std::initializer_list<Cell> cells = {});
+  virtual std::vector<Row> query(const std::string& sql, const Row& cells = {}) = 0;
+  void run(const std::string& sql, const Row& cells) { query(sql, cells); }
 
-  void begin() { run("BEGIN IMMEDIATE"); }
-  void commit() { run("COMMIT"); }
-
- private:
-  [[noreturn]] void fail(const std::string& what) const;
-
-  std::string path_;
-  sqlite3* handle_ = nullptr;
+  virtual void begin() = 0;
+  virtual void commit() { run("COMMIT"); }
+  virtual void roll_back() = 0;
+  // The name of the type of bytes.
+  virtual std::string_view bytes_type() const = 0;
 };
+
+// Whether the text is the address of a server, not a path.
+bool is_server(std::string_view where);
+// Opens or makes the file of SQLite. Throws Error naming it when that cannot be done or it is something else.
+std::unique_ptr<Database> open_sqlite(const std::string& path);
+// "postgresql://user@host/name". Throws Error when libpq is not installed or the server does not answer.
+std::unique_ptr<Database> open_postgresql(const std::string& address);
 
 }  // namespace finity

@@ -86,7 +86,7 @@ class LossWriter {
 // The entries of the op that speak of just this rule and operand.
 std::vector<const Hazard*> hazards_among(const OpDef& op, const Finding& site) {
   std::vector<const Hazard*> same;
-  for (const Hazard& hazard : op.hazards) {
+  for (const Hazard& hazard : op.analysis.hazards) {
     if (hazard.rule == site.rule && static_cast<int>(hazard.operand) == site.operand) same.push_back(&hazard);
   }
   return same;

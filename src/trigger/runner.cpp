@@ -19,7 +19,7 @@ constexpr double kSlowSeconds = 0.1;
 // What an op draws lies in its range.
 bool is_draw(const CheckedGraph& model, const Node& node, ValueId out) {
   // What Dropout and Bernoulli give also depends on their operands.
-  const bool only_draws = node.op != nullptr && node.op->random && node.op->vjp == flat;
+  const bool only_draws = node.op != nullptr && node.op->traits.random && node.op->analysis.vjp == flat;
   const bool draws = only_draws && node.body == Graph::kMain && node.outputs.size() == 1;
   return draws && out.valid() && !model.analysis.ranges[out.at()].hull().integer && model.analysis.reached[out.at()] &&
          is_float(model.types[out].dtype) && model.types[out].dims().has_value();

@@ -11,16 +11,6 @@ namespace finity {
 
 namespace {
 
-// "finity:SumTo" or a name of the default domain.
-const OpDef& op_named(std::string_view name) {
-  const std::size_t colon = name.find(':');
-  const std::string_view domain = colon == std::string_view::npos ? std::string_view() : name.substr(0, colon);
-  const std::string_view plain = colon == std::string_view::npos ? name : name.substr(colon + 1);
-  const OpDef* op = find_op(domain, plain);
-  if (op == nullptr) throw Error("no op is called '" + std::string(name) + "'");
-  return *op;
-}
-
 // The axes of `from` to sum over, counted from its front; nullopt when the shapes do not tell.
 std::optional<std::vector<std::int64_t>> repeated_axes(const Type& from, const Type& to) {
   if (!from.ranked || !to.ranked || to.shape.size() > from.shape.size()) return std::nullopt;
@@ -43,14 +33,19 @@ std::optional<std::vector<std::int64_t>> repeated_axes(const Type& from, const T
 }  // namespace
 
 GraphWriter::GraphWriter(const Graph& graph, const Types& types) : builder_(graph), types_(builder_.peek(), types) {
-  for (const Value& value : graph.values()) names_.insert(value.name);
+  for (const Value& value : graph.values()) names_.emplace(value.name, 1);
 }
 
 std::string GraphWriter::fresh_name(std::string name) {
-  if (names_.insert(name).second) return name;
-  for (std::size_t number = 2;; ++number) {
-    std::string numbered = name + "_" + std::to_string(number);
-    if (names_.insert(numbered).second) return numbered;
+  std::size_t& number = names_[name];
+  if (number == 0) {
+    number = 1;
+    return name;
+  }
+  // References into the map outlive what is added to it.
+  while (true) {
+    std::string numbered = name + "_" + std::to_string(++number);
+    if (names_.emplace(numbered, 1).second) return numbered;
   }
 }
 
@@ -69,9 +64,9 @@ std::vector<ValueId> GraphWriter::add(std::string_view op, std::vector<ValueId> 
   const OpDef& def = op_named(op);
   Node node;
   node.op = &def;
-  node.op_type = def.name;
-  node.domain = def.domain;
-  node.version = def.domain.empty() ? kOpset : 1;
+  node.op_type = def.identity.name;
+  node.domain = def.identity.domain;
+  node.version = def.identity.domain.empty() ? kOpset : 1;
   node.inputs = std::move(inputs);
   while (!node.inputs.empty() && !node.inputs.back().valid()) node.inputs.pop_back();
   node.attrs = std::move(attrs);
@@ -79,11 +74,18 @@ std::vector<ValueId> GraphWriter::add(std::string_view op, std::vector<ValueId> 
   return place(std::move(node));
 }
 
-std::vector<ValueId> GraphWriter::repeat(const Node& node, std::vector<ValueId> inputs, Attrs attrs) {
-  Node again = node;
-  again.inputs = std::move(inputs);
-  again.attrs = std::move(attrs);
-  return place(std::move(again));
+std::vector<ValueId> GraphWriter::repeat(const OpCall& call, std::vector<ValueId> inputs, Attrs attrs) {
+  Node node;
+  node.op = call.op;
+  node.op_type = call.op->identity.name;
+  node.domain = call.op->identity.domain;
+  node.version = call.version;
+  node.inputs = std::move(inputs);
+  node.attrs = std::move(attrs);
+  for (std::size_t i = 0; i < call.outputs.count(); ++i) {
+    node.outputs.push_back(call.outputs.has(i) ? ValueId{0} : ValueId{});
+  }
+  return place(std::move(node));
 }
 
 // What its subgraphs use of the bodies around them.

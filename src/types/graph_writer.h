@@ -5,7 +5,6 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "graph/builder.h"
@@ -28,7 +27,7 @@ class GraphWriter final : public NodeWriter {
   ValueId constant(Tensor tensor) override;
   const Type& type(ValueId id) const override { return types_.types()[id]; }
   const Tensor* known(ValueId id) const override;
-  std::vector<ValueId> repeat(const Node& node, std::vector<ValueId> inputs, Attrs attrs) override;
+  std::vector<ValueId> repeat(const OpCall& call, std::vector<ValueId> inputs, Attrs attrs) override;
   BodyId begin_body() override;
   ValueId add_body_input(const Type& type) override;
   void end_body(std::vector<ValueId> outputs) override;
@@ -72,7 +71,7 @@ class GraphWriter final : public NodeWriter {
 
   GraphBuilder builder_;
   GrowingTypes types_;
-  std::unordered_set<std::string> names_;
+  std::unordered_map<std::string, std::size_t> names_;  // what is taken, and the last number given to it
   NodeId gradient_of_ = {};
   std::vector<BodyId> open_ = {};  // begun and not ended, the innermost last
 };

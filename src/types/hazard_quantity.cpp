@@ -21,7 +21,7 @@ DType format_of(const BuildCall& call, const Node& node, ValueId value) {
 HazardQuantity add_quantity(GraphWriter& writer, NodeId id, const Hazard& hazard) {
   const Node node = writer.graph().node(id);  // a copy: nodes are added while it is looked at
   if (node.body != Graph::kMain) throw Unsupported("the quantity of a hazard inside a subgraph");
-  BuildCall call(writer.graph(), node, writer, {}, {});
+  BuildCall call(call_of(writer.graph(), node), {node.inputs, node.outputs, node.captures}, writer);
   if (hazard.quantity == nullptr) {
     if (!call.has_input(hazard.operand)) throw Unsupported("the hazard's operand is omitted");
     return {call.in(hazard.operand), hazard.unsafe(call.in_type(hazard.operand).dtype)};

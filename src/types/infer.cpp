@@ -226,10 +226,10 @@ void Inference::infer_known_op(const Node& node, const OpDef& op) {
     operands[i].value = types_.known[at] ? &*types_.known[at] : nullptr;
     operands[i].shape_value = shape_values_[at] ? &*shape_values_[at] : nullptr;
   }
-  InferCall call(graph_, node, std::move(operands),
+  InferCall call(call_of(graph_, node), std::move(operands),
                  [this](BodyId id, std::span<const Type> inputs) { return infer_body(id, inputs); });
   check_dtypes(op, call);
-  if (op.infer != nullptr) op.infer(call);
+  if (op.meaning.infer != nullptr) op.meaning.infer(call);
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     set_output(node, i, call.outs()[i]);
     if (node.outputs[i].valid()) set_shape_value(node.outputs[i], std::move(call.out_values()[i]));
@@ -306,7 +306,7 @@ bool Inference::foldable(const Node& node) const {
   // Where libraries compute other bits, what follows from them is not known.
   const auto holds_floats = [&](ValueId id) { return id.valid() && is_float(types_.of[id.at()].dtype); };
   const bool floats = std::ranges::any_of(node.inputs, holds_floats) || std::ranges::any_of(node.outputs, holds_floats);
-  return folds(node, floats) && std::ranges::all_of(node.inputs, has_elements) &&
+  return folds(*node.op, node.attrs, floats) && std::ranges::all_of(node.inputs, has_elements) &&
          std::ranges::all_of(node.outputs, is_small);
 }
 
@@ -317,7 +317,7 @@ void Inference::fold(const Node& node) {
   }
   std::vector<Datum> outputs;
   try {
-    outputs = finity::fold(graph_, node, inputs);
+    outputs = finity::fold(call_of(graph_, node), inputs);
   } catch (const Unsupported&) {
     return;  // stays unknown; running the model reports it
   }

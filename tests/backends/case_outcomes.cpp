@@ -10,6 +10,7 @@
 #include "formats/text/cases.h"
 #include "ops/table/op.h"
 #include "support/difference.h"
+#include "support/paths.h"
 #include "support/support.h"
 #include "types/infer.h"
 
@@ -30,7 +31,7 @@ NamedData inputs_of(const OpCase& test) {
 // Random ops have no one result.
 std::optional<std::vector<Datum>> reference_of(const OpCase& test, const NamedData& inputs) {
   for (const Node& node : test.graph.nodes()) {
-    if (node.op == nullptr || node.op->random) return std::nullopt;
+    if (node.op == nullptr || node.op->traits.random) return std::nullopt;
   }
   try {
     infer_types(test.graph);
@@ -66,7 +67,7 @@ std::string joined(const std::string& before, const std::string& outcome) {
 
 CaseOutcomes run_cases(Backend& backend) {
   CaseOutcomes result;
-  for (const auto& entry : fs::directory_iterator(FINITY_TESTDATA "/ops")) {
+  for (const auto& entry : fs::directory_iterator(testdata_folder() + "/ops")) {
     const std::string family = entry.path().stem().string();
     for (const OpCase& test : parse_cases(read_text_file(entry.path()), family)) {
       const NamedData inputs = inputs_of(test);

@@ -16,6 +16,7 @@
 #include "formats/text/cases.h"
 #include "support/case_slopes.h"
 #include "support/difference.h"
+#include "support/paths.h"
 #include "support/support.h"
 #include "tensor/convert.h"
 
@@ -95,7 +96,7 @@ int compare_slopes(const std::string& where, const OpCase& wide, const Answer& a
 
 int judge_all(Backend& backend) {
   int compared = 0;
-  for (const auto& entry : fs::directory_iterator(FINITY_TESTDATA "/ops")) {
+  for (const auto& entry : fs::directory_iterator(testdata_folder() + "/ops")) {
     const std::string family = entry.path().stem().string();
     if (family == "random") continue;
     for (const std::string& text : single_cases(read_text_file(entry.path()))) {

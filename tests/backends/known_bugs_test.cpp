@@ -10,6 +10,7 @@
 #include "formats/onnx/onnx.h"
 #include "formats/text/cases.h"
 #include "support/difference.h"
+#include "support/paths.h"
 #include "support/support.h"
 
 namespace finity {
@@ -21,7 +22,7 @@ struct Fault {
 
 std::vector<Fault> faults() {
   std::vector<Fault> result;
-  std::istringstream lines(read_text_file(FINITY_TESTDATA "/known_bugs.tsv"));
+  std::istringstream lines(read_text_file(testdata_folder() + "/known_bugs.tsv"));
   for (std::string line; std::getline(lines, line);) {
     if (line.empty() || line.front() == '#') continue;
     std::istringstream cells(line);
@@ -63,7 +64,7 @@ bool is_wrong(const Fault& fault, const std::string& version) {
 class KnownBugs : public testing::Test {
  protected:
   KnownBugs() {
-    for (OpCase& test : parse_cases(read_text_file(FINITY_TESTDATA "/known_bugs.txt"), "known_bugs.txt"))
+    for (OpCase& test : parse_cases(read_text_file(testdata_folder() + "/known_bugs.txt"), "known_bugs.txt"))
       cases_.emplace(test.name, std::move(test));
   }
   std::map<std::string, OpCase> cases_;

@@ -23,7 +23,9 @@ BenchOptions options_for(std::vector<std::string> only) {
 ProgramOutcome made_up(const ProgramSearch& search) {
   const bool plain = search.strategy == Strategy::plain;
   const bool hit = !plain || search.seed == 0;
-  return {.hit = hit, .confirmed = hit, .seconds = plain ? 8.0 : 2.0, .node_name = search.site};
+  const double seconds = plain ? 8.0 : 2.0;
+  return {
+      .hit = hit, .confirmed = hit, .seconds = seconds, .first_seconds = seconds, .node_name = search.sites.front()};
 }
 
 std::vector<BenchRun> all_runs(const BenchOptions& options, int& searches) {
@@ -75,6 +77,25 @@ TEST(BenchRuns, AFailureIsToldAndEndsNothing) {
   bench.run(run);
   EXPECT_FALSE(run.hit);
   EXPECT_EQ(run.error, "no engine");
+}
+
+TEST(BenchRuns, WhatWasRunBeforeServesItsDuplicates) {
+  int searches = 0;
+  const std::vector<BenchRun> before = all_runs(options_for({"21"}), searches);
+  searches = 0;
+  Bench bench(two_digits(), [&](const Program&, const ProgramSearch& search) {
+    ++searches;
+    return made_up(search);
+  });
+  for (const BenchRun& run : before) bench.remember(run);
+  std::vector<BenchRun> runs = planned_runs(options_for({"30"}));
+  for (BenchRun& run : runs) bench.run(run);
+  EXPECT_EQ(searches, 0);
+  EXPECT_EQ(runs.front().hit, before.front().hit);
+  // Another clock is another question.
+  runs.front().clock = "wall";
+  bench.run(runs.front());
+  EXPECT_EQ(searches, 1);
 }
 
 TEST(BenchRuns, WrittenRunsAreTheSameQuestions) {

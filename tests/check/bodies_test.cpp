@@ -16,6 +16,7 @@
 #include "exec/reference.h"
 #include "formats/onnx/onnx.h"
 #include "formats/onnx/test_data.h"
+#include "support/paths.h"
 #include "tensor/convert.h"
 
 namespace finity {
@@ -125,7 +126,7 @@ void compare_draws(const Graph& op, const Graph& body, const Inputs& like, const
 }
 
 TEST(Bodies, OfOfficialTestsLieInTheRangesOfTheirOps) {
-  const std::string root = ONNX_TESTDATA;
+  const std::string root = onnx_testdata_folder();
   if (!std::filesystem::exists(root + "/node")) GTEST_SKIP() << "no official tests here";
   Totals totals;
   int pairs = 0;

@@ -14,6 +14,7 @@
 #include "ops/table/op.h"
 #include "support/check_case.h"
 #include "support/check_model.h"
+#include "support/paths.h"
 #include "support/support.h"
 #include "types/infer.h"
 
@@ -118,7 +119,7 @@ class Judge {
       const bool produces = std::ranges::any_of(
           node.outputs, [&](ValueId id) { return id.valid() && graph_.value(id).name == expected.name; });
       if (!produces || node.op == nullptr) continue;
-      const bool about_operand = std::ranges::any_of(node.op->hazards, [&](const Hazard& hazard) {
+      const bool about_operand = std::ranges::any_of(node.op->analysis.hazards, [&](const Hazard& hazard) {
         return hazard.quantity == nullptr && hazard.rule == expected.rule;
       });
       if (about_operand) {
@@ -163,7 +164,7 @@ class Judge {
   }
 
   void rewrite(const CheckExpectation& expected, const std::string& text) const {
-    const std::string path = FINITY_TESTDATA "/check/" + test_.file;
+    const std::string path = testdata_folder() + "/check/" + test_.file;
     std::istringstream in(read_text_file(path));
     std::string result;
     int number = 0;
@@ -213,7 +214,7 @@ TEST_P(CheckCases, Holds) {
 
 std::vector<CheckCase> all_cases() {
   std::vector<std::string> paths;
-  for (const auto& entry : fs::directory_iterator(FINITY_TESTDATA "/check")) {
+  for (const auto& entry : fs::directory_iterator(testdata_folder() + "/check")) {
     if (entry.path().extension() == ".txt") paths.push_back(entry.path());
   }
   std::ranges::sort(paths);

@@ -196,6 +196,28 @@ TEST(Causes, GuardedValuesHaveARangeForAllElementsToo) {
   EXPECT_EQ(checked.model.graph.node(conditional.select).op_type, "Where");
 }
 
+// Where the select does not look, a product is subnormal, and a machine that flushes makes it zero.
+TEST(Causes, GuardedValuesAreFlushedWhereTheGuardDoesNotHold) {
+  Contract contract;
+  add_range(contract, "x:[0.001,1]");
+  GraphCheckOptions options;
+  options.analysis.ranges.flush_subnormals = true;
+  const CheckedGraph checked = check_graph(parse_graph(R"(opset 17
+    graph g (x: float32[4]) -> (y) {
+      const half: float32[] = {0.5}
+      const small: float32[] = {1e-37}
+      above = Greater(x, half)
+      p = Mul(x, small)
+      y = Where(above, p, half) })",
+                                                       "g"),
+                                           contract, options);
+  ASSERT_EQ(checked.analysis.conditional.size(), 1U);
+  const auto& [value, conditional] = *checked.analysis.conditional.begin();
+  EXPECT_EQ(checked.graph.value(value).name, "p");
+  EXPECT_TRUE(checked.analysis.ranges[value.at()].hull().contains(0.0));
+  EXPECT_FALSE(conditional.range.hull().contains(0.0)) << "all products are normal numbers there";
+}
+
 // One finding for all missing weights; what depends on them is unknown, what does not is judged.
 TEST(Causes, MissingWeightsAreOneCause) {
   const Checked checked(R"(graph g (x: float32[2, 4]) -> (y, z) {

@@ -10,7 +10,10 @@
 #include "conformance/conformance.h"
 #include "exec/reference.h"
 #include "formats/onnx/onnx.h"
+#include "formats/text/text.h"
+#include "graph/builder.h"
 #include "ops/table/op.h"
+#include "support/paths.h"
 #include "tensor/convert.h"
 #include "tensor/float_formats.h"
 
@@ -236,7 +239,7 @@ DType expected_dtype(const Type& original, DType target) {
 
 void check_official(const std::string& test, DType target, int& converted) {
   std::vector<Note> notes;
-  const Graph graph = read_onnx(std::string(ONNX_TESTDATA) + "/" + test + "/model.onnx", notes);
+  const Graph graph = read_onnx(onnx_testdata_folder() + "/" + test + "/model.onnx", notes);
   Types types;
   try {
     types = infer_types(graph);
@@ -266,11 +269,11 @@ void check_official(const std::string& test, DType target, int& converted) {
 }
 
 TEST(Convert, AllOfficialModelsStayWellTyped) {
-  if (!std::filesystem::exists(std::string(ONNX_TESTDATA) + "/node")) GTEST_SKIP() << "no official tests here";
+  if (!std::filesystem::exists(onnx_testdata_folder() + "/node")) GTEST_SKIP() << "no official tests here";
   for (const DType target : {DType::float16, DType::bfloat16, DType::float64}) {
     int converted = 0;
     int total = 0;
-    for (const std::string& test : official_tests(ONNX_TESTDATA)) {
+    for (const std::string& test : official_tests(onnx_testdata_folder())) {
       try {
         ++total;
         check_official(test, target, converted);
@@ -280,6 +283,19 @@ TEST(Convert, AllOfficialModelsStayWellTyped) {
     }
     EXPECT_GT(total, 900);
     EXPECT_GT(converted, 800) << "as " << name(target);
+  }
+}
+
+TEST(Convert, NodesThatNothingLeadsToKeepTheirIds) {
+  const Graph whole =
+      parse_graph("opset 17\ngraph g (x: float32[2]) -> (y, z) {\n  z = Exp(x)\n  y = Abs(x)\n}\n", "g");
+  GraphBuilder builder(whole);
+  std::erase_if(builder.body(Graph::kMain).outputs, [&](ValueId id) { return whole.value(id).name == "z"; });
+  builder.drop_unneeded();
+  const Graph graph = std::move(builder).build();
+  const Conversion conversion = convert_floats(graph, infer_types(graph), DType::float16);
+  for (const NodeId id : graph.main().nodes) {
+    EXPECT_EQ(conversion.graph.node(id).op_type, graph.node(id).op_type);
   }
 }
 

@@ -14,6 +14,7 @@
 #include "formats/text/text.h"
 #include "graph/builder.h"
 #include "support/around.h"
+#include "support/paths.h"
 #include "support/support.h"
 #include "tensor/convert.h"
 #include "types/infer.h"
@@ -148,7 +149,7 @@ bool look_at(const Trial& trial) {
 }
 
 int look_at_cases(const std::string& suite) {
-  const std::string path = std::string(FINITY_TESTDATA) + "/ops/" + suite + ".txt";
+  const std::string path = testdata_folder() + "/ops/" + suite + ".txt";
   int looks = 0;
   for (const OpCase& test : parse_cases(read_text_file(path), path)) {
     if (!test.error.empty() || test.graph.bodies().size() > 1) continue;
@@ -170,7 +171,7 @@ TEST_P(NoElements, ResultsLieInTheirRanges) { RecordProperty("looks", look_at_ca
 
 std::vector<std::string> suites() {
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(std::string(FINITY_TESTDATA) + "/ops")) {
+  for (const auto& entry : fs::directory_iterator(testdata_folder() + "/ops")) {
     if (entry.path().extension() == ".txt") names.push_back(entry.path().stem().string());
   }
   std::ranges::sort(names);

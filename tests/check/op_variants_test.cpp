@@ -14,6 +14,7 @@
 #include "formats/text/cases.h"
 #include "formats/text/text.h"
 #include "support/around.h"
+#include "support/paths.h"
 #include "support/range_probe.h"
 #include "support/shown_ranges.h"
 #include "support/support.h"
@@ -196,7 +197,7 @@ class OpVariants : public testing::TestWithParam<std::string> {};
 
 // Cases that must fail say nothing about ranges.
 TEST_P(OpVariants, LieInTheirRanges) {
-  const std::string path = std::string(FINITY_TESTDATA) + "/ops/" + GetParam() + ".txt";
+  const std::string path = testdata_folder() + "/ops/" + GetParam() + ".txt";
   const Told texts = told(read_text_file(path));
   const std::pair<const std::string*, std::size_t> variants[] = {
       {&texts.all_inputs, 64}, {&texts.integers, 64}, {&texts.integers, 1},
@@ -237,7 +238,7 @@ class MixedOperands : public testing::TestWithParam<std::string> {};
 
 // FINITY_TEST_SEED=N mixes in other ways.
 TEST_P(MixedOperands, LieInTheirRanges) {
-  const std::string path = std::string(FINITY_TESTDATA) + "/ops/" + GetParam() + ".txt";
+  const std::string path = testdata_folder() + "/ops/" + GetParam() + ".txt";
   const Told texts = told(read_text_file(path));
   for (const std::string* text : {&texts.all_inputs, &texts.integers, &texts.weights, &texts.only_weights}) {
     for (const OpCase& test : parse_cases(*text, path)) {
@@ -250,7 +251,7 @@ TEST_P(MixedOperands, LieInTheirRanges) {
 
 std::vector<std::string> suites() {
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(std::string(FINITY_TESTDATA) + "/ops")) {
+  for (const auto& entry : fs::directory_iterator(testdata_folder() + "/ops")) {
     if (entry.path().extension() == ".txt") names.push_back(entry.path().stem().string());
   }
   std::ranges::sort(names);

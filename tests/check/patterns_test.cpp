@@ -14,6 +14,7 @@
 #include "formats/text/text.h"
 #include "support/check_case.h"
 #include "support/check_model.h"
+#include "support/paths.h"
 #include "support/support.h"
 
 namespace finity {
@@ -44,7 +45,7 @@ std::vector<std::string> split(const std::string& text, char mark) {
 
 std::vector<Model> expected_models() {
   std::map<std::string, Model> models;
-  std::istringstream in(read_text_file(FINITY_EXAMPLES "/patterns/expected.tsv"));
+  std::istringstream in(read_text_file(examples_folder() + "/patterns/expected.tsv"));
   int number = 0;
   for (std::string line; std::getline(in, line);) {
     ++number;
@@ -69,7 +70,7 @@ CheckCase read_options(const Row& row, const std::string& file) {
     if (option == "-") continue;
     if (!(in >> value)) throw Error(option + " needs a value");
     if (option == "--range") add_range(result.contract, value);
-    else if (option == "--contract") result.contract = read_contract(FINITY_EXAMPLES "/../" + value);
+    else if (option == "--contract") result.contract = read_contract(examples_folder() + "/../" + value);
     else if (option == "--as") result.target = dtype_from_name(value).value();
     else throw Error("the table cannot use " + option);
   }
@@ -104,7 +105,7 @@ TEST_P(Patterns, AreJudgedAsExpected) {
   const Model& model = GetParam();
   CheckCase test = read_options(model.rows.front(), model.file);
   std::vector<Note> notes;
-  test.graph = read_model(FINITY_EXAMPLES "/patterns/" + model.file, notes);
+  test.graph = read_model(examples_folder() + "/patterns/" + model.file, notes);
   const CheckedModel result = check(test);
   for (const Row& row : model.rows) {
     const std::string place = "expected.tsv:" + std::to_string(row.line) + ": ";
@@ -126,7 +127,7 @@ TEST_P(Patterns, StayInTheirRanges) {
   const Model& model = GetParam();
   CheckCase test = read_options(model.rows.front(), model.file);
   std::vector<Note> notes;
-  test.graph = read_model(FINITY_EXAMPLES "/patterns/" + model.file, notes);
+  test.graph = read_model(examples_folder() + "/patterns/" + model.file, notes);
   const CheckedModel result = check(test);
   EXPECT_NO_THROW(verify(result.graph, result.types, result.premises, result.analysis, {.runs = 20}));
 }
@@ -165,7 +166,7 @@ std::string why_witness_fails_not(const Graph& graph, const Row& row) {
 TEST_P(Patterns, DefectiveOnesReallyFail) {
   const Model& model = GetParam();
   std::vector<Note> notes;
-  const Graph graph = read_model(FINITY_EXAMPLES "/patterns/" + model.file, notes);
+  const Graph graph = read_model(examples_folder() + "/patterns/" + model.file, notes);
   int witnesses = 0;
   for (const Row& row : model.rows) {
     if (row.witness.empty()) continue;
@@ -178,7 +179,7 @@ TEST_P(Patterns, DefectiveOnesReallyFail) {
 }
 
 TEST(PatternTable, IsDocumented) {
-  const std::string page = read_text_file(FINITY_EXAMPLES "/../docs/patterns.md");
+  const std::string page = read_text_file(examples_folder() + "/../docs/patterns.md");
   for (const Model& model : expected_models()) {
     const std::string stem = model.file.substr(0, model.file.rfind('_'));
     EXPECT_NE(page.find("`" + stem + "`"), std::string::npos) << "docs/patterns.md does not have " << stem;
@@ -188,7 +189,7 @@ TEST(PatternTable, IsDocumented) {
 TEST(PatternTable, HasEveryModel) {
   std::set<std::string> listed;
   for (const Model& model : expected_models()) listed.insert(model.file);
-  for (const auto& entry : fs::directory_iterator(FINITY_EXAMPLES "/patterns")) {
+  for (const auto& entry : fs::directory_iterator(examples_folder() + "/patterns")) {
     if (entry.path().extension() != ".onnx") continue;
     EXPECT_TRUE(listed.contains(entry.path().filename())) << entry.path() << " has no row";
   }
@@ -196,7 +197,7 @@ TEST(PatternTable, HasEveryModel) {
 
 // The page tells which options its verdicts hold with.
 TEST(PatternsPage, NamesTheOptions) {
-  const std::string page = read_text_file(FINITY_EXAMPLES "/../docs/patterns.md");
+  const std::string page = read_text_file(examples_folder() + "/../docs/patterns.md");
   for (const Model& model : expected_models()) {
     const std::string name = "`" + model.file.substr(0, model.file.rfind('_')) + "`";
     std::istringstream lines(page);

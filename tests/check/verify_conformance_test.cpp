@@ -12,6 +12,7 @@
 #include "conformance/conformance.h"
 #include "formats/onnx/onnx.h"
 #include "formats/onnx/test_data.h"
+#include "support/paths.h"
 
 namespace finity {
 namespace {
@@ -148,10 +149,10 @@ void check_model(const std::string& directory, const Setting& setting, Totals& t
 class Official : public ::testing::TestWithParam<Setting> {};
 
 TEST_P(Official, EveryTensorLiesInItsRange) {
-  if (!std::filesystem::exists(std::string(ONNX_TESTDATA) + "/node")) GTEST_SKIP() << "no official tests here";
+  if (!std::filesystem::exists(onnx_testdata_folder() + "/node")) GTEST_SKIP() << "no official tests here";
   Totals totals;
-  for (const std::string& test : official_tests(ONNX_TESTDATA)) {
-    const std::string directory = std::string(ONNX_TESTDATA) + "/" + test;
+  for (const std::string& test : official_tests(onnx_testdata_folder())) {
+    const std::string directory = onnx_testdata_folder() + "/" + test;
     if (!std::filesystem::exists(directory + "/test_data_set_0")) continue;
     try {
       check_model(directory, GetParam(), totals);

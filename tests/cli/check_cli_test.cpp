@@ -9,6 +9,7 @@
 #include "cli/cli_support.h"
 #include "formats/npz/npz.h"
 #include "formats/onnx/onnx.h"
+#include "support/paths.h"
 #include "support/support.h"
 #include "tensor/convert.h"
 
@@ -17,9 +18,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-const std::string kBuggy = FINITY_ROOT "/testdata/models/log_of_relu.txt";
-const std::string kRepaired = FINITY_ROOT "/testdata/models/log_of_shifted_relu.txt";
-const std::string kUnmodelled = FINITY_ROOT "/testdata/models/custom_op.txt";
+const std::string kBuggy = root_folder() + "/testdata/models/log_of_relu.txt";
+const std::string kRepaired = root_folder() + "/testdata/models/log_of_shifted_relu.txt";
+const std::string kUnmodelled = root_folder() + "/testdata/models/custom_op.txt";
 const std::string kRange = " --range 'x:[-1,1]' ";
 
 Json read_json(const std::string& path) { return Json::parse(read_text_file(path)); }
@@ -313,7 +314,7 @@ TEST(Check, CtrlCKeepsWhatIsFinished) {
 
 TEST(Check, ConversionsNameTheNodesToKeep) {
   const TemporaryFolder folder;
-  const std::string model = FINITY_ROOT "/testdata/models/large_sum.txt";
+  const std::string model = root_folder() + "/testdata/models/large_sum.txt";
   const std::string range = " --range 'x:[-100,100]' ";
   EXPECT_EQ(run_in(folder.path(), "check " + model + range).exit_code, 0);
   const Finished half = run_in(folder.path(), "check --as float16 " + model + range + "--json-output out.json");
@@ -325,7 +326,7 @@ TEST(Check, ConversionsNameTheNodesToKeep) {
 }
 
 TEST(Rules, ThePageIsUpToDate) {
-  const std::string path = FINITY_ROOT "/docs/rules.md";
+  const std::string path = root_folder() + "/docs/rules.md";
   const Finished finished = run("rules --markdown");
   EXPECT_EQ(finished.exit_code, 0);
   if (std::getenv("FINITY_UPDATE") != nullptr) write_file_atomically(path, finished.output);

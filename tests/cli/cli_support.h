@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <string>
 
+#include "support/paths.h"
+
 namespace finity {
 
 struct Finished {
@@ -30,7 +32,7 @@ inline Finished run_in(const std::string& folder, const std::string& arguments) 
   return result;
 }
 
-inline Finished run(const std::string& arguments) { return run_in(FINITY_ROOT, arguments); }
+inline Finished run(const std::string& arguments) { return run_in(root_folder(), arguments); }
 
 class TemporaryFolder {
  public:

@@ -8,6 +8,7 @@
 
 #include "base/atomic_file.h"
 #include "cli/cli_support.h"
+#include "support/paths.h"
 #include "support/support.h"
 
 namespace finity {
@@ -19,7 +20,7 @@ class CliGolden : public testing::TestWithParam<std::string> {};
 
 // First line "$ finity ARGUMENTS", then the output, then "exit CODE".
 TEST_P(CliGolden, Matches) {
-  const std::string path = FINITY_TESTDATA "/cli/" + GetParam() + ".txt";
+  const std::string path = testdata_folder() + "/cli/" + GetParam() + ".txt";
   const std::string golden = read_text_file(path);
   const std::string start = "$ finity ";
   ASSERT_TRUE(golden.starts_with(start)) << path;
@@ -33,7 +34,7 @@ TEST_P(CliGolden, Matches) {
 
 std::vector<std::string> goldens() {
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(FINITY_TESTDATA "/cli")) names.push_back(entry.path().stem());
+  for (const auto& entry : fs::directory_iterator(testdata_folder() + "/cli")) names.push_back(entry.path().stem());
   std::ranges::sort(names);
   return names;
 }

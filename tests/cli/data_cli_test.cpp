@@ -6,6 +6,7 @@
 #include "base/atomic_file.h"
 #include "cli/cli_support.h"
 #include "formats/npz/npz.h"
+#include "support/paths.h"
 #include "support/support.h"
 #include "tensor/convert.h"
 
@@ -14,7 +15,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-const std::string kSum = FINITY_ROOT "/testdata/models/large_sum.txt --range 'x:[-100,100]'";
+const std::string kSum = root_folder() + "/testdata/models/large_sum.txt --range 'x:[-100,100]'";
 
 class Data : public testing::Test {
  protected:

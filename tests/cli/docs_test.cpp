@@ -6,6 +6,7 @@
 
 #include "base/atomic_file.h"
 #include "cli/cli_support.h"
+#include "support/paths.h"
 #include "support/support.h"
 
 namespace finity {
@@ -39,7 +40,7 @@ std::string refreshed(const std::string& page) {
 
 TEST(Docs, ConsoleBlocksAreReal) {
   for (const std::string name : {"README.md", "docs/check.md", "docs/float16.md"}) {
-    const std::string path = FINITY_ROOT "/" + name;
+    const std::string path = root_folder() + "/" + name;
     const std::string page = read_text_file(path);
     const std::string now = refreshed(page);
     if (std::getenv("FINITY_UPDATE") != nullptr) write_file_atomically(path, now);

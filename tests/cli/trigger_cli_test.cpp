@@ -6,6 +6,7 @@
 
 #include "base/atomic_file.h"
 #include "cli/cli_support.h"
+#include "support/paths.h"
 #include "support/support.h"
 
 namespace finity {
@@ -14,10 +15,10 @@ namespace {
 using Json = nlohmann::json;
 namespace fs = std::filesystem;
 
-const std::string kDistance = FINITY_ROOT "/examples/distance.txt --range '*:[-10,10]'";
-const std::string kSoftmax = FINITY_ROOT "/examples/naive_softmax.txt --range 'x:[-100,100]'";
-const std::string kStable = FINITY_ROOT "/examples/stable_softmax.txt --range 'x:[-100,100]'";
-const std::string kSum = FINITY_ROOT "/testdata/models/large_sum.txt --range 'x:[-100,100]'";
+const std::string kDistance = root_folder() + "/examples/distance.txt --range '*:[-10,10]'";
+const std::string kSoftmax = root_folder() + "/examples/naive_softmax.txt --range 'x:[-100,100]'";
+const std::string kStable = root_folder() + "/examples/stable_softmax.txt --range 'x:[-100,100]'";
+const std::string kSum = root_folder() + "/testdata/models/large_sum.txt --range 'x:[-100,100]'";
 
 bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
@@ -76,7 +77,7 @@ graph g (x: float32[2, 2]) -> (y: float32[2, 2]) {
   EXPECT_TRUE(contains(finished.output, "unknown FN905")) << finished.output;
 }
 
-const std::string kPrograms = FINITY_ROOT "/examples/programs/";
+const std::string kPrograms = root_folder() + "/examples/programs/";
 
 TEST_F(Trigger, TrainingProgramsFailAndAreReplayed) {
   const Finished finished = run("trigger --witness w --site log " + kPrograms + "softmax_regression.toml");
@@ -106,7 +107,7 @@ TEST_F(Trigger, WrongProgramsAreErrors) {
   expect_error("model = 'm.txt'\nbatch =", "p.toml:2");
   expect_error("model = 'nowhere.txt'", "p.toml:1");
   expect_error("batch = 1", "'model' is missing");
-  const std::string model = "model = '" FINITY_ROOT "/examples/programs/softmax_regression.txt'\n";
+  const std::string model = "model = '" + root_folder() + "/examples/programs/softmax_regression.txt'\n";
   expect_error(model + "[inputs.x]\ndata = 'idx:nowhere'\n", "p.toml:3");
   expect_error(model + "[inputs.x]\ndata = 'digits.images'\n", "input 'y' is neither");
   EXPECT_EQ(run("trigger missing.toml").exit_code, 2);

@@ -5,6 +5,7 @@
 
 #include "base/atomic_file.h"
 #include "cli/cli_support.h"
+#include "support/paths.h"
 #include "support/support.h"
 
 namespace finity {
@@ -13,9 +14,9 @@ namespace {
 using Json = nlohmann::json;
 namespace fs = std::filesystem;
 
-const std::string kBuggy = FINITY_ROOT "/testdata/models/log_of_relu.txt";
-const std::string kRepaired = FINITY_ROOT "/testdata/models/log_of_shifted_relu.txt";
-const std::string kUnmodelled = FINITY_ROOT "/testdata/models/custom_op.txt";
+const std::string kBuggy = root_folder() + "/testdata/models/log_of_relu.txt";
+const std::string kRepaired = root_folder() + "/testdata/models/log_of_shifted_relu.txt";
+const std::string kUnmodelled = root_folder() + "/testdata/models/custom_op.txt";
 
 bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
@@ -291,6 +292,14 @@ TEST_F(Trust, ColoursWhenAskedFor) {
   EXPECT_TRUE(contains(check(kBuggy + " --color always").output, "\x1b["));
   EXPECT_FALSE(contains(check(kBuggy + " --color never").output, "\x1b["));
   EXPECT_EQ(check(kBuggy + " --color sometimes").exit_code, 2);
+}
+
+TEST_F(Trust, WhatIsTakenForGrantedThoughItDoesNotHoldIsNoProof) {
+  const Finished sound = check(kRepaired + " --range 'x:[-1,1]'");
+  EXPECT_EQ(sound.exit_code, 0) << sound.output;
+  const Finished compared = check(kRepaired + " --range 'x:[-1,1]' --compat debar");
+  EXPECT_EQ(compared.exit_code, 1) << compared.output;
+  EXPECT_EQ(compared.output.find("all proved"), std::string::npos) << compared.output;
 }
 
 }  // namespace

@@ -63,7 +63,8 @@ std::string data_problem(const std::string& test) {
 }
 
 bool draws_random_numbers(const Graph& graph) {
-  return std::ranges::any_of(graph.nodes(), [](const Node& node) { return node.op != nullptr && node.op->random; });
+  return std::ranges::any_of(graph.nodes(),
+                             [](const Node& node) { return node.op != nullptr && node.op->traits.random; });
 }
 
 std::string one_line(std::string text) {

@@ -6,14 +6,15 @@
 #include <string>
 
 #include "conformance/conformance.h"
+#include "support/paths.h"
 
 namespace {
 
 struct Options {
   std::string filter;
   bool update = false;
-  std::string root = ONNX_TESTDATA;
-  std::string table = FINITY_TESTDATA "/onnx_conformance.tsv";
+  std::string root = finity::onnx_testdata_folder();
+  std::string table = finity::testdata_folder() + "/onnx_conformance.tsv";
 };
 
 Options parse(int argc, char** argv) {

@@ -5,6 +5,7 @@
 #include "formats/onnx_difference.h"
 #include "formats/onnx_support.h"
 #include "graph/builder.h"
+#include "support/paths.h"
 #include "tensor/convert.h"
 
 namespace finity::onnx_test {
@@ -19,7 +20,7 @@ std::string round_trip(const Message& message) { return round_trip(read(message)
 
 TEST(OnnxRoundTrip, EveryOfficialModel) {
   int models = 0;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(ONNX_TESTDATA)) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(onnx_testdata_folder())) {
     if (entry.path().filename() != "model.onnx") continue;
     std::vector<Note> notes;
     const Graph graph = read_onnx(entry.path().string(), notes);

@@ -55,6 +55,19 @@ TEST(NeverNegative, MeansOfGradientsDoNot) {
   EXPECT_EQ(support("0", step).lo, -1);
 }
 
+// Adam on rows that a batch has: the moment is shrunk, then squares times 1 - beta2 are scattered into it.
+std::string sparse_step(const std::string& beta) {
+  return constant("one", "1") + constant("beta", beta) + node("kept", "Mul", {"keep", "v/read"}) +
+         node("shrunk", "Assign", {"v", "kept"}) + node("square", "Mul", {"g", "g"}) +
+         node("rest", "Sub", {"one", "beta"}) + node("added", "Mul", {"square", "rest"}) +
+         node("rows", "Placeholder", {}) + node("update", "ScatterAdd", {"shrunk", "rows", "added"});
+}
+
+TEST(NeverNegative, SquaresScatteredIntoRowsStayAboveZero) {
+  EXPECT_EQ(support("0", sparse_step("0.999")).lo, 0);
+  EXPECT_EQ(support("0", sparse_step("1.5")).lo, -1);
+}
+
 TEST(NeverNegative, ASecondWriteCounts) {
   EXPECT_EQ(support("0", kMeanOfSquares + node("back", "AssignSub", {"v", "share"})).lo, -1);
 }

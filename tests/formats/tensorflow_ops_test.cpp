@@ -16,6 +16,7 @@
 #include "formats/tensorflow/tensorflow.h"
 #include "formats/text/cases.h"
 #include "formats/text/text.h"
+#include "support/paths.h"
 #include "support/support.h"
 #include "tensor/convert.h"
 #include "types/infer.h"
@@ -25,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kFolder = FINITY_TESTDATA "/tensorflow";
+const std::string kFolder = testdata_folder() + "/tensorflow";
 
 const std::map<DType, std::string> kTypes = {
     {DType::float32, "DT_FLOAT"},     {DType::float64, "DT_DOUBLE"}, {DType::int32, "DT_INT32"},

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "formats/text/cases.h"
 #include "graph/builder.h"
+#include "support/paths.h"
 #include "support/support.h"
 #include "tensor/convert.h"
 #include "tensor/float_formats.h"
@@ -364,7 +365,7 @@ TEST(TextForm, HiddenCaptureIsRenamed) {
 
 // The first block of the documentation is a graph, the third a file of cases.
 TEST(TextForm, DocumentedExamples) {
-  const std::string doc = read_text_file(FINITY_TESTDATA "/../docs/text-form.md");
+  const std::string doc = read_text_file(testdata_folder() + "/../docs/text-form.md");
   std::vector<std::string> blocks;
   constexpr std::string_view kFence = "```\n";
   for (std::size_t end = 0, start = doc.find(kFence); start != std::string::npos; start = doc.find(kFence, end)) {

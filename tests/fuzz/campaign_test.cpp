@@ -4,57 +4,19 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <set>
 
 #include "base/error.h"
 #include "formats/text/text.h"
+#include "fuzz/campaign_support.h"
 #include "fuzz/folder.h"
+#include "fuzz/laws.h"
 #include "fuzz/reproducer.h"
-#include "store/database.h"
+#include "tensor/convert.h"
 
 namespace finity::fuzz {
 namespace {
 
 namespace fs = std::filesystem;
-
-// As if it were ONNX Runtime: optimised and not.
-Backend faulty(const std::string& fault) {
-  const BackendName name = parse_backend("ort@1.0.0");
-  return Backend({.family = "ort", .version = "1.0.0"},
-                 finity::Backend(name, {.command = {FINITY_FAULTY_WORKER, fault}}));
-}
-
-struct CampaignTest : testing::Test {
-  fs::path folder = fs::path(testing::TempDir()) / ("finity_fuzz_" + std::to_string(::getpid()));
-  void SetUp() override { fs::remove_all(folder); }
-  void TearDown() override { fs::remove_all(folder); }
-
-  CampaignOptions options(const std::string& fault, const std::string& name, std::int64_t models) const {
-    CampaignOptions result;
-    result.version = "test";
-    result.models = models;
-    result.workdir = (folder / name).string();
-    result.backends = {{.family = "ort", .version = "1.0.0"}};
-    result.open = [fault](const BackendSpec&) { return faulty(fault); };
-    result.strips = false;
-    return result;
-  }
-
-  // Everything but times, of which there are none.
-  std::vector<std::string> contents(const std::string& name) const {
-    Database database((folder / name / "campaign.sqlite").string());
-    std::vector<std::string> lines;
-    for (const char* table : {"run", "model", "execution", "complaint", "finding", "looked", "coverage"}) {
-      for (const Row& row : database.query("SELECT * FROM " + std::string(table))) {
-        std::string line = table;
-        for (const Cell& cell : row)
-          line += "|" + (std::holds_alternative<std::int64_t>(cell) ? std::to_string(as_int(cell)) : as_text(cell));
-        lines.push_back(std::move(line));
-      }
-    }
-    return lines;
-  }
-};
 
 struct Fault {
   const char* name;
@@ -132,16 +94,46 @@ TEST_F(CampaignTest, AFindingReadsBackAsItWas) {
   run_campaign(campaign, hooks);
   ASSERT_TRUE(is_finding(where));
   const StoredFinding stored = read_finding(where);
-  EXPECT_EQ(op_chain(stored.sample), op_chain(sample));
-  ASSERT_EQ(stored.sample.inputs.size(), sample.inputs.size());
+  EXPECT_EQ(op_chain(stored.evidence.sample), op_chain(sample));
+  ASSERT_EQ(stored.evidence.sample.inputs.size(), sample.inputs.size());
   for (const auto& [name, tensor] : sample.inputs)
-    EXPECT_TRUE(identical(stored.sample.inputs.at(name), tensor)) << name;
+    EXPECT_TRUE(identical(stored.evidence.sample.inputs.at(name), tensor)) << name;
   Backend right = faulty("none"), wrong = faulty("relu");
   Counts counts;
-  EXPECT_TRUE(judge_any(right, stored.sample, true, counts).empty());
-  EXPECT_FALSE(judge_any(wrong, stored.sample, true, counts).empty());
+  EXPECT_TRUE(judge_any(right, stored.evidence.sample, true, counts).empty());
+  EXPECT_FALSE(judge_any(wrong, stored.evidence.sample, true, counts).empty());
   for (const char* file : {"model.onnx", "README.md", "reproduce.js", "fuzz.json"})
     EXPECT_TRUE(fs::is_regular_file(fs::path(where) / file)) << file;
+}
+
+TEST_F(CampaignTest, ABrokenLawIsReducedWithTheModelItWasMadeOf) {
+  Backend backend = faulty("identity");
+  Rng rng(3);
+  Grower grower(rng, 17, "test");
+  std::string x = grower.add_input(from_elements<double>(DType::float32, {3}, std::vector<double>{1, 2, -3}));
+  for (const char* op : {"Abs", "Neg", "Neg", "Relu"}) x = grower.add(op, {x}).front();
+  const Sample before = std::move(grower).finish();
+  std::optional<Sample> after;
+  std::vector<Complaint> complaints;
+  Counts counts;
+  for (int i = 0; i < 50 && complaints.empty(); ++i) {
+    after = apply_law(before, "identity", rng);
+    ASSERT_TRUE(after);
+    complaints = judge_law(backend, before, *after, "identity", counts);
+  }
+  ASSERT_FALSE(complaints.empty());
+  EXPECT_TRUE(complaints[0].proven);
+  Finding finding = make_law_finding(backend, before, *after, "identity", complaints[0]);
+  EXPECT_EQ(op_chain(finding.before), "Relu");
+  EXPECT_EQ(op_chain(finding.sample), "Identity -> Relu");
+  EXPECT_EQ(finding.complaint.symptom, Symptom::broken_law);
+  fs::create_directories(folder);
+  write_finding(finding, (folder / "law").string());
+  const StoredFinding stored = read_finding((folder / "law").string());
+  EXPECT_EQ(stored.evidence.law, "identity");
+  EXPECT_FALSE(judge_again(backend, stored.evidence, counts).empty());
+  Backend right = faulty("none");
+  EXPECT_TRUE(judge_again(right, stored.evidence, counts).empty());
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 //   crash      Selu ends the process
 //   unstable   Tanh differs from run to run
 //   refuses    Clip is refused, when optimised
+//   identity   Relu behind an Identity gives zeros
 #include <cstdlib>
 #include <memory>
 
@@ -58,9 +59,11 @@ class Faulty final : public Engine {
     if (datum.tensor() == nullptr || datum.tensor()->dtype() == DType::string) return datum;
     const Tensor& tensor = *datum.tensor();
     std::vector<double> elements = finity::elements<double>(tensor);
-    if (fault_ == "pool" && optimised_ && made_by(value, "MaxPool") && after_pad(value)) {
+    if (fault_ == "pool" && optimised_ && made_by(value, "MaxPool") && after(value, "Pad")) {
       for (double& x : elements) x += 1;
     } else if (fault_ == "relu" && made_by(value, "Relu")) {
+      for (double& x : elements) x = 0;
+    } else if (fault_ == "identity" && made_by(value, "Relu") && after(value, "Identity")) {
       for (double& x : elements) x = 0;
     } else if (fault_ == "unstable" && made_by(value, "Tanh") && tensor.dtype() == DType::float32) {
       for (double& x : elements) x *= 1 + 0x1p-23 * (runs_ % 2);  // one bit, now and then
@@ -72,9 +75,9 @@ class Faulty final : public Engine {
     return from_elements<double>(tensor.dtype(), tensor.dims(), elements);
   }
 
-  bool after_pad(const Value& value) const {
+  bool after(const Value& value, std::string_view op) const {
     const ValueId input = graph_.node(value.producer).inputs.front();
-    return made_by(graph_.value(input), "Pad");
+    return made_by(graph_.value(input), op);
   }
 
   std::string fault_;

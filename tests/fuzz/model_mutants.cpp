@@ -18,6 +18,7 @@
 #include "fuzz/pipeline.h"
 #include "support/check_case.h"
 #include "support/graph_generator.h"
+#include "support/paths.h"
 #include "support/support.h"
 
 // A size that a mutant asks for must not make the machine swap; it is refused as a smaller machine would.
@@ -63,7 +64,7 @@ void add_folder(Seeds& seeds, const fs::path& folder) {
 
 void add_cases(Seeds& seeds) {
   std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(FINITY_TESTDATA "/check")) files.push_back(entry.path());
+  for (const auto& entry : fs::directory_iterator(finity::testdata_folder() + "/check")) files.push_back(entry.path());
   std::ranges::sort(files);
   for (const fs::path& file : files) {
     for (const finity::CheckCase& test : finity::read_check_cases(file.string())) add_text(seeds, test.graph);
@@ -73,9 +74,9 @@ void add_cases(Seeds& seeds) {
 
 Seeds all_seeds(int argc, char** argv) {
   Seeds seeds;
-  add_folder(seeds, FINITY_EXAMPLES);
-  add_folder(seeds, FINITY_TESTDATA "/models");
-  if (fs::exists(ONNX_TESTDATA)) add_folder(seeds, ONNX_TESTDATA);
+  add_folder(seeds, finity::examples_folder());
+  add_folder(seeds, finity::testdata_folder() + "/models");
+  if (fs::exists(finity::onnx_testdata_folder())) add_folder(seeds, finity::onnx_testdata_folder());
   add_cases(seeds);
   // Folders given by hand are what the run is about: as many of their mutants as of all others.
   Seeds own;

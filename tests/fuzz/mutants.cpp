@@ -21,6 +21,7 @@
 #include "formats/text/text.h"
 #include "fuzz/mutate_bytes.h"
 #include "fuzz/targets.h"
+#include "support/paths.h"
 #include "support/support.h"
 
 namespace {
@@ -71,7 +72,7 @@ using Seeds = std::map<std::string_view, std::vector<std::string>>;
 void add_official_tests(Seeds& seeds) {
   namespace fs = std::filesystem;
   std::vector<fs::path> files;
-  for (const auto& entry : fs::recursive_directory_iterator(ONNX_TESTDATA)) {
+  for (const auto& entry : fs::recursive_directory_iterator(finity::onnx_testdata_folder())) {
     if (entry.is_regular_file() && fs::file_size(entry.path()) <= 8192) files.push_back(entry.path());
   }
   std::ranges::sort(files);
@@ -93,7 +94,7 @@ void add_other_formats(Seeds& seeds) {
                                                   notes);
     seeds["text"].push_back(finity::print_graph(graph));
   }
-  for (const auto& entry : std::filesystem::directory_iterator(FINITY_TESTDATA "/ops")) {
+  for (const auto& entry : std::filesystem::directory_iterator(finity::testdata_folder() + "/ops")) {
     seeds["text"].push_back(finity::read_text_file(entry.path()).substr(0, 4096));
   }
   for (const std::string& bytes : seeds["tensor"]) {
@@ -108,7 +109,7 @@ void add_other_formats(Seeds& seeds) {
 
 // As text, and in the binary form.
 void add_tensorflow(Seeds& seeds) {
-  for (const auto& entry : std::filesystem::directory_iterator(FINITY_TESTDATA "/tensorflow/graphs")) {
+  for (const auto& entry : std::filesystem::directory_iterator(finity::testdata_folder() + "/tensorflow/graphs")) {
     const std::string text = finity::read_text_file(entry.path());
     seeds["tensorflow"].push_back(text);
     seeds["tensorflow"].push_back(finity::tensorflow::binary_from_text(text, finity::tensorflow::kGraphDef));
@@ -116,7 +117,7 @@ void add_tensorflow(Seeds& seeds) {
 }
 
 void add_settings(Seeds& seeds) {
-  for (const auto& entry : std::filesystem::directory_iterator(FINITY_TESTDATA "/settings")) {
+  for (const auto& entry : std::filesystem::directory_iterator(finity::testdata_folder() + "/settings")) {
     seeds["settings"].push_back(finity::read_text_file(entry.path()));
   }
   for (const char* text : {"x:[0,1]", "'*':[-inf, 5]", "boxes[2] >= boxes[0]", "end <= start"}) {

@@ -124,7 +124,9 @@ void change_op(Tokens& tokens, Rng& rng) {
   for (int attempt = 0; attempt < 40 && !takes(*other, operands); ++attempt) other = ops[rng.below(ops.size())];
   std::string& op = tokens[static_cast<std::size_t>(at)].text;
   if (rng.below(4) == 0) op = "my.Custom";
-  else op = (other->domain.empty() ? "" : std::string(other->domain) + ".") + std::string(other->name);
+  else
+    op = (other->identity.domain.empty() ? "" : std::string(other->identity.domain) + ".") +
+         std::string(other->identity.name);
 }
 
 void change_number(Tokens& tokens, Rng& rng) {

@@ -12,6 +12,7 @@
 #include "exec/reference.h"
 #include "formats/text/cases.h"
 #include "ops/table/op.h"
+#include "support/paths.h"
 #include "support/support.h"
 #include "tensor/convert.h"
 
@@ -23,7 +24,7 @@ namespace fs = std::filesystem;
 const std::vector<OpCase>& all_cases() {
   static const std::vector<OpCase> kCases = [] {
     std::vector<OpCase> result;
-    for (const auto& entry : fs::directory_iterator(FINITY_TESTDATA "/ops")) {
+    for (const auto& entry : fs::directory_iterator(testdata_folder() + "/ops")) {
       if (entry.path().extension() != ".txt") continue;
       for (OpCase& test : parse_cases(read_text_file(entry.path()), entry.path().filename().string())) {
         test.name = entry.path().stem().string() + "/" + test.name;
@@ -222,15 +223,15 @@ TEST_P(Derivatives, AreThoseOfTheFunction) {
 std::vector<const OpDef*> differentiable() {
   std::vector<const OpDef*> result;
   for (const OpDef* op : all_ops()) {
-    if (op->vjp != nullptr && op->vjp != flat) result.push_back(op);
+    if (op->analysis.vjp != nullptr && op->analysis.vjp != flat) result.push_back(op);
   }
   return result;
 }
 
 INSTANTIATE_TEST_SUITE_P(Ops, Derivatives, testing::ValuesIn(differentiable()), [](const auto& info) {
-  std::string name(info.param->domain);
+  std::string name(info.param->identity.domain);
   std::ranges::replace(name, '.', '_');
-  return name + (name.empty() ? "" : "_") + std::string(info.param->name);
+  return name + (name.empty() ? "" : "_") + std::string(info.param->identity.name);
 });
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "kernels/table.h"
 #include "kernels/trial.h"
 #include "ops/table/op.h"
+#include "support/paths.h"
 
 namespace {
 
@@ -59,7 +60,7 @@ Options parse(int argc, char** argv) {
 // Downloads it when it is not there.
 std::string find_library(const std::string& version) {
   if (version.find_first_not_of("0123456789.") != std::string::npos) throw Error("'" + version + "' is no version");
-  const std::string command = FINITY_ROOT "/tools/onnxruntime " + version;
+  const std::string command = root_folder() + "/tools/onnxruntime " + version;
   FILE* pipe = ::popen(command.c_str(), "r");
   std::string path(4096, '\0');
   const std::size_t count = pipe == nullptr ? 0 : std::fread(path.data(), 1, path.size(), pipe);
@@ -71,7 +72,7 @@ std::string find_library(const std::string& version) {
 std::vector<fs::path> case_files(const Options& options) {
   std::vector<fs::path> files;
   for (const char* folder : {"ops", "kernels"}) {
-    for (const auto& entry : fs::directory_iterator(fs::path(FINITY_TESTDATA) / folder)) {
+    for (const auto& entry : fs::directory_iterator(fs::path(testdata_folder()) / folder)) {
       const bool wanted = options.file.empty() || entry.path().stem() == options.file;
       if (entry.path().extension() == ".txt" && wanted) files.push_back(entry.path());
     }
@@ -147,7 +148,7 @@ int run(int argc, char** argv) {
   if (whole) add_ops_without_cases(results);
   if (options.examples) print_examples(results);
   print_summary(results, hello);
-  const std::string path = FINITY_TESTDATA "/kernels/" + hello.engine + "-" + hello.version + ".tsv";
+  const std::string path = testdata_folder() + "/kernels/" + hello.engine + "-" + hello.version + ".tsv";
   if (options.update && whole) {
     write_table(path, results, fs::exists(path) ? read_table(path) : Table{}, hello);
     return 0;

@@ -36,7 +36,7 @@ bool means_something(const std::string& name, const Attr& attr) {
 bool sensible(const RandomCall& call) {
   const Node& node = call.graph.nodes().front();
   const int newest = node.domain.empty() ? 23 : node.domain == "com.microsoft" ? 1 : 5;
-  return node.version >= node.op->since && node.version <= newest &&
+  return node.version >= node.op->identity.since && node.version <= newest &&
          std::ranges::all_of(node.attrs, [](const auto& attr) { return means_something(attr.first, attr.second); });
 }
 

@@ -16,17 +16,17 @@ namespace {
 
 bool sweepable(const OpDef& op) {
   const Signature& signature = signature_of(op);
-  return op.elementwise && !op.random && op.range != nullptr && op.until == 0 && signature.inputs.size() == 1 &&
-         signature.outputs.size() == 1;
+  return op.traits.elementwise && !op.traits.random && op.analysis.range != nullptr && op.identity.until == 0 &&
+         signature.inputs.size() == 1 && signature.outputs.size() == 1;
 }
 
 // The op on as many numbers. Operator set 18 defined bodies of many functions, which a runtime may take there only.
 std::optional<Graph> call_of(const OpDef& op, DType dtype, std::size_t count, int opset) {
-  const std::string domain(op.domain);
+  const std::string domain(op.identity.domain);
   const std::string text =
       "opset " + std::to_string(opset) + "\n" + (domain.empty() ? "" : "opset " + domain + " 1\n") +
       "graph sweep (x: " + std::string(name(dtype)) + "[" + std::to_string(count) +
-      "]) -> (y) {\n  y = " + (domain.empty() ? "" : domain + ".") + std::string(op.name) + "(x)\n}\n";
+      "]) -> (y) {\n  y = " + (domain.empty() ? "" : domain + ".") + std::string(op.identity.name) + "(x)\n}\n";
   try {
     Graph graph = parse_graph(text, "sweep");
     infer_types(graph);
@@ -38,7 +38,7 @@ std::optional<Graph> call_of(const OpDef& op, DType dtype, std::size_t count, in
 
 void visit_run(const OpDef& op, const Graph& graph, const Tensor& numbers, const std::string& name,
                const Visitor& visit) {
-  Subject subject{.op = qualified_op(graph.nodes().front()), .name = std::string(op.name) + ", " + name};
+  Subject subject{.op = qualified_op(graph.nodes().front()), .name = std::string(op.identity.name) + ", " + name};
   subject.types = infer_types(graph);
   subject.dtype = dtype_label(graph, subject.types, graph.nodes().front());
   subject.graph = graph;
@@ -57,7 +57,7 @@ void sweep_float32(const OpDef& op, std::uint64_t seed, std::uint64_t step, int 
   const std::optional<Graph> graph = call_of(op, DType::float32, kRun, opset);
   if (!graph) return;
   const auto first = std::bit_cast<std::uint32_t>(0x1p-14F), last = std::bit_cast<std::uint32_t>(0x1p8F);
-  Rng rng(seed + std::hash<std::string_view>{}(op.name));
+  Rng rng(seed + std::hash<std::string_view>{}(op.identity.name));
   for (std::uint32_t start = first + kRun * static_cast<std::uint32_t>(rng.below(step)); start < last;
        start += kRun * static_cast<std::uint32_t>(step)) {
     for (const std::uint32_t sign : {0U, 0x80000000U}) {

@@ -88,7 +88,8 @@ void add_ops_without_cases(Results& results) {
   std::set<std::string> seen;
   for (const auto& [key, tally] : results) seen.insert(key.op);
   for (const OpDef* op : all_ops()) {
-    const std::string label = (op->domain.empty() ? "" : std::string(op->domain) + ".") + std::string(op->name);
+    const std::string label =
+        (op->identity.domain.empty() ? "" : std::string(op->identity.domain) + ".") + std::string(op->identity.name);
     if (!seen.contains(label)) results[{label, "none"}];
   }
 }

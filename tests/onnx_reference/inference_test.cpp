@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "conformance/conformance.h"
 #include "formats/onnx/onnx.h"
+#include "support/paths.h"
 #include "support/support.h"
 #include "types/infer.h"
 
@@ -76,7 +77,7 @@ struct Tally {
 };
 
 void compare_model(const std::string& test, Tally& tally) {
-  onnx::ModelProto model = stripped(read_text_file(std::string(ONNX_TESTDATA) + "/" + test + "/model.onnx"));
+  onnx::ModelProto model = stripped(read_text_file(onnx_testdata_folder() + "/" + test + "/model.onnx"));
   const auto bytes = std::make_shared<const std::string>(model.SerializeAsString());
   std::map<std::string, onnx::TypeProto> theirs;
   try {
@@ -102,7 +103,7 @@ void compare_model(const std::string& test, Tally& tally) {
 
 TEST(Inference, SaysAtLeastWhatLibonnxSays) {
   Tally tally;
-  for (const std::string& test : official_tests(ONNX_TESTDATA)) {
+  for (const std::string& test : official_tests(onnx_testdata_folder())) {
     if (exceptions().contains(test)) continue;
     try {
       compare_model(test, tally);

@@ -85,7 +85,7 @@ TEST(OpTable, AdmitsWhatEverySchemaVersionAdmits) {
     const Signature& signature = signature_of(*op);
     ++checked;
     const std::string where = schema.Name() + "-" + std::to_string(schema.SinceVersion());
-    EXPECT_LE(op->since, schema.SinceVersion()) << where;
+    EXPECT_LE(op->identity.since, schema.SinceVersion()) << where;
     for (std::size_t i = 0; i < schema.inputs().size(); ++i) {
       const Param* param = Signature::param(signature.inputs, i);
       ASSERT_NE(param, nullptr) << where << " has an input " << schema.inputs()[i].GetName();

@@ -10,6 +10,7 @@
 #include "exec/compare.h"
 #include "exec/reference.h"
 #include "formats/text/text.h"
+#include "support/paths.h"
 #include "support/support.h"
 #include "types/infer.h"
 
@@ -56,7 +57,7 @@ void run_case(const OpCase& test, const std::string& where) {
 class OpCases : public testing::TestWithParam<std::string> {};
 
 TEST_P(OpCases, Hold) {
-  const std::string path = std::string(FINITY_TESTDATA) + "/ops/" + GetParam() + ".txt";
+  const std::string path = testdata_folder() + "/ops/" + GetParam() + ".txt";
   const std::vector<OpCase> cases = parse_cases(read_text_file(path), GetParam() + ".txt");
   EXPECT_FALSE(cases.empty()) << "no case in " << path;
   for (const OpCase& test : cases) run_case(test, GetParam() + ".txt:" + std::to_string(test.line) + " " + test.name);
@@ -64,7 +65,7 @@ TEST_P(OpCases, Hold) {
 
 std::vector<std::string> families() {
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(FINITY_TESTDATA "/ops")) {
+  for (const auto& entry : fs::directory_iterator(testdata_folder() + "/ops")) {
     if (entry.path().extension() == ".txt") names.push_back(entry.path().stem());
   }
   std::ranges::sort(names);

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "ops/table/op.h"
+#include "support/paths.h"
 #include "support/support.h"
 
 namespace finity {
@@ -21,7 +22,7 @@ std::vector<Way> every_way() {
 }
 
 std::string name_of(const OpDef& op) {
-  return (op.domain.empty() ? "" : std::string(op.domain) + ".") + std::string(op.name);
+  return (op.identity.domain.empty() ? "" : std::string(op.identity.domain) + ".") + std::string(op.identity.name);
 }
 
 std::string number(double value) {
@@ -35,7 +36,7 @@ std::string errors_table() {
       "| op | units in the last place | of 1 | beyond its values | measured on |\n|---|---|---|---|---|\n";
   const Grants usual;
   for (const OpDef* op : all_ops()) {
-    const Grants& grants = op->grants;
+    const Grants& grants = op->analysis.grants;
     const Allowance& specified = grants.specified;
     const Allowance& measured = grants.measured;
     const bool more = specified.ulps != usual.specified.ulps || specified.of_one > 0 || measured.of_one > 0 ||
@@ -54,8 +55,8 @@ std::string ways_table() {
   for (const Way way : every_way()) {
     std::string here, elsewhere;
     for (const OpDef* op : all_ops()) {
-      if (op->grants.ways.has(way)) here += (here.empty() ? "" : ", ") + name_of(*op);
-      if (op->grants.elsewhere.has(way)) elsewhere += (elsewhere.empty() ? "" : ", ") + name_of(*op);
+      if (op->analysis.grants.ways.has(way)) here += (here.empty() ? "" : ", ") + name_of(*op);
+      if (op->analysis.grants.elsewhere.has(way)) elsewhere += (elsewhere.empty() ? "" : ", ") + name_of(*op);
     }
     text += "| " + std::string(describe(way)) + " | " + here + " | " + elsewhere + " |\n";
   }
@@ -63,7 +64,7 @@ std::string ways_table() {
 }
 
 TEST(Grants, AreListedInTheDocumentation) {
-  const std::string path = FINITY_TESTDATA "/../docs/assumptions.md";
+  const std::string path = testdata_folder() + "/../docs/assumptions.md";
   const std::string page = read_text_file(path);
   const std::size_t begin = page.find(kBegin), end = page.find(kEnd);
   ASSERT_NE(begin, std::string::npos);
@@ -76,7 +77,7 @@ TEST(Grants, AreListedInTheDocumentation) {
 
 TEST(Grants, SayWhereTheyWereMeasured) {
   for (const OpDef* op : all_ops()) {
-    const Grants& grants = op->grants;
+    const Grants& grants = op->analysis.grants;
     const bool measured =
         !grants.ways.none() || grants.measured.ulps > 0 || grants.measured.of_one > 0 || grants.measured.beyond > 0;
     EXPECT_EQ(measured, !grants.measured_on.empty()) << name_of(*op);
@@ -86,8 +87,9 @@ TEST(Grants, SayWhereTheyWereMeasured) {
 TEST(Grants, EveryWayIsDescribedAndSomeOpsOwn) {
   for (const Way way : every_way()) {
     EXPECT_FALSE(describe(way).empty());
-    const bool used = std::ranges::any_of(
-        all_ops(), [&](const OpDef* op) { return op->grants.ways.has(way) || op->grants.elsewhere.has(way); });
+    const bool used = std::ranges::any_of(all_ops(), [&](const OpDef* op) {
+      return op->analysis.grants.ways.has(way) || op->analysis.grants.elsewhere.has(way);
+    });
     EXPECT_TRUE(used) << describe(way);
   }
 }

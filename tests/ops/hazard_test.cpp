@@ -142,12 +142,12 @@ TEST(Rules, CodesAndSlugsAreUniqueAndComplete) {
 
 TEST(Rules, OpsNameOnlyRulesOfTheTable) {
   for (const OpDef* op : all_ops()) {
-    for (const Hazard& hazard : op->hazards) {
-      EXPECT_NE(find_rule(hazard.rule), nullptr) << op->name << " " << hazard.rule;
-      EXPECT_NE(hazard.unsafe, nullptr) << op->name;
+    for (const Hazard& hazard : op->analysis.hazards) {
+      EXPECT_NE(find_rule(hazard.rule), nullptr) << op->identity.name << " " << hazard.rule;
+      EXPECT_NE(hazard.unsafe, nullptr) << op->identity.name;
     }
-    EXPECT_TRUE(op->overflow.empty() || find_rule(op->overflow) != nullptr) << op->name;
-    EXPECT_TRUE(op->invalid.empty() || find_rule(op->invalid) != nullptr) << op->name;
+    EXPECT_TRUE(op->analysis.overflow.empty() || find_rule(op->analysis.overflow) != nullptr) << op->identity.name;
+    EXPECT_TRUE(op->analysis.invalid.empty() || find_rule(op->analysis.invalid) != nullptr) << op->identity.name;
   }
 }
 

@@ -33,12 +33,12 @@ class OneNode {
     const BodyId body = builder.add_body("g");
     Node node;
     node.op = &op;
-    node.op_type = builder.intern(op.name);
-    node.domain = builder.intern(op.domain);
+    node.op_type = builder.intern(op.identity.name);
+    node.domain = builder.intern(op.identity.domain);
     node.version = version;
     node.attrs = std::move(attrs);
     node.body = body;
-    builder.info().opsets[std::string(op.domain)] = version;
+    builder.info().opsets[std::string(op.identity.domain)] = version;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const bool given = inputs[i].kind != Type::Kind::unknown;
       node.inputs.push_back(given ? builder.add_input(body, "in" + std::to_string(i), inputs[i]) : ValueId{});
@@ -67,8 +67,8 @@ class OneNode {
       given[i] = {.range = &operands[i], .type = &types_[node().inputs[i]]};
     }
     for (std::size_t i = 0; i < node().outputs.size(); ++i) types.push_back(&out_type(i));
-    RangeCall call(graph_, node(), given, types, settings, symbols, nullptr);
-    node().op->range(call);
+    RangeCall call(call_of(graph_, node()), given, types, settings, symbols);
+    node().op->analysis.range(call);
     return {.outputs = std::move(call.outs()), .sites = std::move(call.sites())};
   }
   // The rule on operands of one cell each.
@@ -82,8 +82,8 @@ class OneNode {
 
   std::vector<Datum> eval(const std::vector<Datum>& inputs, std::uint64_t seed = 0) const {
     Rng rng(seed);
-    EvalCall call(graph_, node(), inputs, rng, nullptr);
-    node().op->eval(call);
+    EvalCall call(call_of(graph_, node()), inputs, rng);
+    node().op->meaning.eval(call);
     return std::move(call.outs());
   }
 

@@ -100,7 +100,7 @@ TEST_P(RandomCalls, GiveAnAnswerOrAnError) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, RandomCalls, testing::ValuesIn(callable_ops()), [](const auto& info) {
-  std::string name = std::string(info.param->domain) + "_" + std::string(info.param->name);
+  std::string name = std::string(info.param->identity.domain) + "_" + std::string(info.param->identity.name);
   std::ranges::replace_if(
       name, [](char c) { return std::isalnum(c) == 0; }, '_');
   return name;

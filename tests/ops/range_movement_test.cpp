@@ -289,9 +289,9 @@ class Trial {
     RangeSettings settings;
     constexpr std::size_t kCells[] = {1, 6, 64, 4096};
     settings.max_cells = kCells[rng_.below(std::size(kCells))];
-    RangeCall call(graph_, node, in, out_types, settings, world_.symbols(), nullptr);
-    ASSERT_NE(node.op->range, nullptr) << row_.node;
-    node.op->range(call);
+    RangeCall call(call_of(graph_, node), in, out_types, settings, world_.symbols());
+    ASSERT_NE(node.op->analysis.range, nullptr) << row_.node;
+    node.op->analysis.range(call);
     outs_ = call.outs();
     for (std::size_t i = 0; i < outs_.size(); ++i) {
       ASSERT_TRUE(call.given()[i]) << row_.node;

@@ -100,7 +100,7 @@ Tensor draw_tensor(const Operand& operand, const Range& range, Rng& rng) {
 // ---- judging -----------------------------------------------------------------
 
 bool meets_hazard(const OpDef& op, const std::vector<Range>& ranges, const std::vector<Operand>& operands) {
-  return std::ranges::any_of(op.hazards, [&](const Hazard& hazard) {
+  return std::ranges::any_of(op.analysis.hazards, [&](const Hazard& hazard) {
     return hazard.quantity == nullptr && hazard.operand < ranges.size() &&
            meets(ranges[hazard.operand], hazard.unsafe(operands[hazard.operand].dtype));
   });
@@ -156,7 +156,7 @@ class SampledRanges : public testing::TestWithParam<Trial> {};
 TEST_P(SampledRanges, HoldEveryResult) {
   const Trial& trial = GetParam();
   const OneNode node = node_of(trial);
-  ASSERT_NE(node.node().op->range, nullptr);
+  ASSERT_NE(node.node().op->analysis.range, nullptr);
   Rng rng(11);
   int looked_at = 0;
   for (int t = 0; t < kTrials; ++t) {
@@ -198,17 +198,17 @@ Operand bounded(DType dtype, double lo, double hi, Dims dims = {2, 3}) {
 void add_unary(std::vector<Trial>& trials) {
   for (const OpDef* op : all_ops()) {
     const Signature& signature = signature_of(*op);
-    const bool single = op->elementwise && op->eval != nullptr && signature.inputs.size() == 1;
+    const bool single = op->traits.elementwise && op->meaning.eval != nullptr && signature.inputs.size() == 1;
     if (!single || signature.attr("to") != nullptr) continue;
     Attrs attrs;
     for (const AttrSpec& spec : signature.attrs) {
-      if (spec.kind == "float" && !spec.fallback && op->name != "Selu") attrs.set(spec.name, 0.75F);
+      if (spec.kind == "float" && !spec.fallback && op->identity.name != "Selu") attrs.set(spec.name, 0.75F);
     }
     for (const DType dtype : {DType::float32, DType::float64, DType::int32, DType::uint8}) {
       if (!signature.inputs[0].type.dtypes[static_cast<std::size_t>(dtype)]) continue;
-      trials.push_back({op->name,
-                        op->domain,
-                        op->until != 0 ? op->until : 28,
+      trials.push_back({op->identity.name,
+                        op->identity.domain,
+                        op->identity.until != 0 ? op->identity.until : 28,
                         attrs,
                         {of(dtype, {8})},
                         1,

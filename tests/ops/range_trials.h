@@ -254,8 +254,8 @@ class Trial {
     std::vector<const Type*> out_types;
     for (const ValueId out : node.outputs) out_types.push_back(&types_[out]);
     Symbols symbols;
-    RangeCall call(graph_, node, std::move(operands), out_types, settings_, symbols, nullptr);
-    node.op->range(call);
+    RangeCall call(call_of(graph_, node), std::move(operands), out_types, settings_, symbols);
+    node.op->analysis.range(call);
     return {call.outs(), call.sites()};
   }
 

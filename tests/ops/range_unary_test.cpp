@@ -24,7 +24,8 @@ constexpr int kNewest = 26;
 
 bool is_elementwise_of_one(const OpDef& op, DType dtype) {
   const Signature& signature = signature_of(op);
-  if (op.eval == nullptr || !op.elementwise || op.random || signature.inputs.empty()) return false;
+  if (op.meaning.eval == nullptr || !op.traits.elementwise || op.traits.random || signature.inputs.empty())
+    return false;
   for (std::size_t i = 1; i < signature.inputs.size(); ++i) {
     if (signature.inputs[i].arity != Param::Arity::optional) return false;
   }
@@ -61,7 +62,7 @@ std::vector<Attrs> attribute_sets(const OpDef& op) {
     for (const AttrSpec& spec : signature.attrs) {
       if (spec.kind == "float") {
         attrs.set(spec.name, numbers[at++ % numbers.size()]);
-        needs_more |= !spec.fallback && op.name != "Clip" && op.name != "Selu";
+        needs_more |= !spec.fallback && op.identity.name != "Clip" && op.identity.name != "Selu";
       } else if (!spec.choices.empty()) {
         attrs.set(spec.name, spec.choices[i % spec.choices.size()]);
       } else if (spec.kind == "int" && spec.fallback) {
@@ -76,9 +77,9 @@ std::vector<Attrs> attribute_sets(const OpDef& op) {
 }
 
 std::vector<int> versions_of(const OpDef& op) {
-  if (op.until != 0) return {op.until};
-  std::vector<int> versions = {std::max(op.since, kNewest)};
-  if (op.domain.empty() && op.since < 7) versions.push_back(6);  // attributes became inputs later
+  if (op.identity.until != 0) return {op.identity.until};
+  std::vector<int> versions = {std::max(op.identity.since, kNewest)};
+  if (op.identity.domain.empty() && op.identity.since < 7) versions.push_back(6);  // attributes became inputs later
   return versions;
 }
 
@@ -192,7 +193,7 @@ struct Subject {
 
   Subject(const Case& c, int version, const Attrs& attrs)
       : node(*c.op, version, attrs, {Type::tensor_of(c.dtype, numbers(c.dtype).all.dims())}),
-        name(std::string(c.op->name) + ":" + std::to_string(version) + text(attrs)),
+        name(std::string(c.op->identity.name) + ":" + std::to_string(version) + text(attrs)),
         dtype(c.dtype),
         all(numbers(c.dtype)),
         y(elements<double>(*node.eval({all.all})[0].tensor())) {}
@@ -287,7 +288,7 @@ AbsTensor every_point(const Subject& s) {
 }
 
 bool is_unsafe(const OpDef& op, DType dtype, double x) {
-  for (const Hazard& hazard : op.hazards) {
+  for (const Hazard& hazard : op.analysis.hazards) {
     if (hazard.quantity != nullptr) continue;  // tests/types/hazard_quantity_test.cpp
     for (const Unsafe& part : hazard.unsafe(dtype)) {
       if (hazard.operand == 0 && x >= part.lo && x <= part.hi) return true;
@@ -311,18 +312,19 @@ TEST_P(UnaryRanges, TellTheTruthAboutHazards) {
       const bool flagged = y.cells[i].nan || y.cells[i].pinf || y.cells[i].ninf;
       unsafe_seen += unsafe ? 1 : 0;
       ASSERT_TRUE(!unsafe || bad) << s.x(i) << " is called unsafe but gives " << s.y[i];
-      ASSERT_TRUE(bad == (unsafe || flagged) || (bad ? sites : kStepwise.contains(op.name)))
+      ASSERT_TRUE(bad == (unsafe || flagged) || (bad ? sites : kStepwise.contains(op.identity.name)))
           << s.x(i) << " gives " << s.y[i] << ", claimed " << to_string(y.cells[i]);
     }
   });
   const auto about_operand = [](const Hazard& hazard) { return hazard.quantity == nullptr; };
-  EXPECT_EQ(unsafe_seen > 0, std::ranges::any_of(op.hazards, about_operand));
+  EXPECT_EQ(unsafe_seen > 0, std::ranges::any_of(op.analysis.hazards, about_operand));
 }
 
 // A point gives a point, up to what libraries are granted.
 TEST_P(UnaryRanges, AreTightOnPoints) {
   constexpr double kLargeAngle = 65536;
-  const bool periodic = GetParam().op->name == "Sin" || GetParam().op->name == "Cos" || GetParam().op->name == "Tan";
+  const bool periodic = GetParam().op->identity.name == "Sin" || GetParam().op->identity.name == "Cos" ||
+                        GetParam().op->identity.name == "Tan";
   for_each_subject(GetParam(), [&](const Subject& s) {
     if (s.name.starts_with("Celu") && s.name.find("alpha=-") != std::string::npos)
       return;  // the exponential magnifies errors of x / alpha
@@ -369,7 +371,7 @@ std::vector<Case> cases() {
   std::vector<Case> result;
   for (const OpDef* op : all_ops()) {
     for (const DType dtype : kFormats) {
-      if (is_elementwise_of_one(*op, dtype) && !kUnbounded.contains(op->name)) result.push_back({op, dtype});
+      if (is_elementwise_of_one(*op, dtype) && !kUnbounded.contains(op->identity.name)) result.push_back({op, dtype});
     }
   }
   return result;
@@ -426,7 +428,8 @@ const std::set<std::string_view> kMixing = {"ReduceSum",
 
 bool takes_one_float_tensor(const OpDef& op) {
   const Signature& signature = signature_of(op);
-  if (op.eval == nullptr || op.random || signature.inputs.empty() || signature.outputs.empty()) return false;
+  if (op.meaning.eval == nullptr || op.traits.random || signature.inputs.empty() || signature.outputs.empty())
+    return false;
   for (std::size_t i = 1; i < signature.inputs.size(); ++i) {
     if (signature.inputs[i].arity != Param::Arity::optional) return false;
   }
@@ -438,13 +441,14 @@ bool takes_one_float_tensor(const OpDef& op) {
 TEST(UnaryOps, AreEitherElementwiseOrKnownToMix) {
   for (const OpDef* op : all_ops()) {
     if (!takes_one_float_tensor(*op)) continue;
-    EXPECT_NE(op->elementwise, kMixing.contains(op->name)) << op->name << ": set OpDef::elementwise, or list it here";
+    EXPECT_NE(op->traits.elementwise, kMixing.contains(op->identity.name))
+        << op->identity.name << ": set OpTraits::elementwise, or list it here";
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, UnaryRanges, testing::ValuesIn(cases()), [](const auto& info) {
-  std::string label = std::string(info.param.op->domain) + "_" + std::string(info.param.op->name) + "_" +
-                      std::string(name(info.param.dtype));
+  std::string label = std::string(info.param.op->identity.domain) + "_" + std::string(info.param.op->identity.name) +
+                      "_" + std::string(name(info.param.dtype));
   std::ranges::replace_if(
       label, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0; }, '_');
   return label;

@@ -44,15 +44,15 @@ TEST(OpTable, EveryEntryIsCompleteAndUnique) {
   static const std::set<std::string> kKinds = {"value", "int",    "float",   "string",  "tensor", "graph", "type",
                                                "ints",  "floats", "strings", "tensors", "graphs", "types"};
   for (const OpDef* op : all_ops()) {
-    EXPECT_TRUE(seen.emplace(op->domain, op->name).second) << op->name << " is listed twice";
-    EXPECT_FALSE(op->summary.empty()) << op->name;
-    EXPECT_FALSE(op->summary.ends_with('.')) << op->name;
-    EXPECT_NE(op->infer, nullptr) << op->name;
-    EXPECT_GE(op->since, 1) << op->name;
+    EXPECT_TRUE(seen.emplace(op->identity.domain, op->identity.name).second) << op->identity.name << " is listed twice";
+    EXPECT_FALSE(op->identity.summary.empty()) << op->identity.name;
+    EXPECT_FALSE(op->identity.summary.ends_with('.')) << op->identity.name;
+    EXPECT_NE(op->meaning.infer, nullptr) << op->identity.name;
+    EXPECT_GE(op->identity.since, 1) << op->identity.name;
     const Signature& signature = signature_of(*op);
     for (const AttrSpec& attr : signature.attrs)
-      EXPECT_TRUE(kKinds.contains(attr.kind)) << op->name << " " << attr.name;
-    EXPECT_EQ(find_op(op->domain, op->name), op);
+      EXPECT_TRUE(kKinds.contains(attr.kind)) << op->identity.name << " " << attr.name;
+    EXPECT_EQ(find_op(op->identity.domain, op->identity.name), op);
   }
   EXPECT_EQ(find_op("ai.onnx", "Log"), find_op("", "Log"));
   EXPECT_EQ(find_op("", "NoSuchOp"), nullptr);

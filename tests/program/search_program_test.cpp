@@ -112,14 +112,14 @@ TEST(SearchProgram, SaysHowNearItCame) {
   // Without training and with bounded inputs the softmax of three scores cannot vanish.
   Program program = softmax("[0, 1]");
   program.weights[0].train = false;
-  const ProgramOutcome outcome = search_program(program, {.seconds = 0.5, .site = "log"}, nullptr);
+  const ProgramOutcome outcome = search_program(program, {.seconds = 0.5, .sites = {"log"}}, nullptr);
   EXPECT_FALSE(outcome.hit);
   EXPECT_NEAR(outcome.closest, 1.0 / 3, 1e-3);
   EXPECT_EQ(outcome.stopped, "time");
 }
 
 TEST(SearchProgram, UnknownSitesAreErrors) {
-  EXPECT_THROW(search_program(softmax("[0, 1]"), {.site = "nowhere"}, nullptr), Error);
+  EXPECT_THROW(search_program(softmax("[0, 1]"), {.sites = {"nowhere"}}, nullptr), Error);
 }
 
 TEST(SearchProgram, StopsWhenTold) {

@@ -9,13 +9,14 @@
 #include "base/atomic_file.h"
 #include "report/sample.h"
 #include "report/words.h"
+#include "support/paths.h"
 #include "support/support.h"
 
 namespace finity {
 namespace {
 
 void expect_golden(const std::string& file, const std::string& actual) {
-  const std::string path = FINITY_TESTDATA "/report/" + file;
+  const std::string path = testdata_folder() + "/report/" + file;
   if (std::getenv("FINITY_UPDATE") != nullptr) write_file_atomically(path, actual);
   else EXPECT_EQ(actual, read_text_file(path)) << path;
 }

@@ -3,6 +3,7 @@
 
 #include "formats/text/text.h"
 #include "report/collect.h"
+#include "support/paths.h"
 #include "support/support.h"
 #include "types/infer.h"
 
@@ -25,7 +26,8 @@ inline AbsTensor cell(const Range& range) {
 class Builder {
  public:
   Builder()
-      : graph(parse_graph(read_text_file(FINITY_TESTDATA "/report/net.txt"), "net.onnx")), types(infer_types(graph)) {
+      : graph(parse_graph(read_text_file(testdata_folder() + "/report/net.txt"), "net.onnx")),
+        types(infer_types(graph)) {
     analysis.ranges.resize(graph.values().size(), cell({.lo = 0, .hi = 1}));
     analysis.reached.resize(graph.values().size(), true);
     analysis.modelled_nodes = graph.nodes().size() - 1;

@@ -24,7 +24,8 @@ struct DatabaseTest : testing::Test {
 
 TEST_F(DatabaseTest, KeepsWhatWasCommittedAndNothingElse) {
   {
-    Database first(path());
+    const auto opened = open_sqlite(path());
+    Database& first = *opened;
     first.run("CREATE TABLE t(a INTEGER, b TEXT, c REAL)");
     first.begin();
     first.run("INSERT INTO t VALUES(?, ?, ?)", {std::int64_t{7}, std::string("it's"), 0.5});
@@ -32,7 +33,8 @@ TEST_F(DatabaseTest, KeepsWhatWasCommittedAndNothingElse) {
     first.begin();
     first.run("INSERT INTO t VALUES(8, NULL, NULL)");
   }  // ends in the middle of a transaction
-  Database second(path());
+  const auto again = open_sqlite(path());
+  Database& second = *again;
   const std::vector<Row> rows = second.query("SELECT a, b, c FROM t WHERE a >= ?", {std::int64_t{1}});
   ASSERT_EQ(rows.size(), 1U);
   EXPECT_EQ(as_int(rows[0][0]), 7);
@@ -43,13 +45,12 @@ TEST_F(DatabaseTest, KeepsWhatWasCommittedAndNothingElse) {
 TEST_F(DatabaseTest, SaysWhichFileIsNoDatabase) {
   std::ofstream(path()) << "something else, and long enough to be looked at as a header of a database file";
   try {
-    Database database(path());
-    database.run("CREATE TABLE t(a)");
+    open_sqlite(path())->run("CREATE TABLE t(a)");
     FAIL() << "took it";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find(path()), std::string::npos) << error.what();
   }
-  EXPECT_THROW(Database("/nonexistent/folder/a.sqlite"), Error);
+  EXPECT_THROW(open_sqlite("/nonexistent/folder/a.sqlite"), Error);
 }
 
 }  // namespace

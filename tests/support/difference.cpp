@@ -30,9 +30,9 @@ Granted granted(const Graph& graph, const NamedData& inputs) {
   Granted result;
   for (const Node& node : graph.nodes()) {
     if (node.op == nullptr) continue;
-    result.exact = result.exact && node.op->exact;
-    result.elementwise = result.elementwise && node.op->elementwise;
-    result.roundings += node.op->grants.specified.ulps;
+    result.exact = result.exact && node.op->traits.exact;
+    result.elementwise = result.elementwise && node.op->traits.elementwise;
+    result.roundings += node.op->analysis.grants.specified.ulps;
   }
   if (result.elementwise) return result;
   for (const auto& [name, datum] : inputs) {

@@ -39,8 +39,8 @@ Graph graph_of(const RangeProbe& probe, const OpDef& op) {
   const BodyId body = builder.add_body("g");
   Node node;
   node.op = &op;
-  node.op_type = builder.intern(op.name);
-  node.domain = builder.intern(op.domain);
+  node.op_type = builder.intern(op.identity.name);
+  node.domain = builder.intern(op.identity.domain);
   node.version = probe.version;
   node.body = body;
   node.attrs = probe.attrs;
@@ -102,9 +102,9 @@ void RangeProbe::run() {
   for (const ValueId out : node.outputs) types.push_back(inferred[out]);
   for (const Type& type : types) out_types.push_back(&type);
   Symbols symbols;
-  RangeCall call(graph, node, std::move(in), std::move(out_types), settings, symbols, nullptr);
-  if (def.range == nullptr) throw Error(op + " has no range rule");
-  def.range(call);
+  RangeCall call(call_of(graph, node), std::move(in), std::move(out_types), settings, symbols);
+  if (def.analysis.range == nullptr) throw Error(op + " has no range rule");
+  def.analysis.range(call);
   ranges.clear();
   for (std::size_t i = 0; i < outputs; ++i) {
     ranges.push_back(call.given()[i] ? call.outs()[i] : uniform(types[i], top(types[i].dtype)));
@@ -115,8 +115,8 @@ void RangeProbe::run() {
 bool RangeProbe::alarms(std::string_view rule) const {
   const OpDef& def = op_of(*this);
   const Range hull = ranges.empty() ? Range{} : ranges[0].hull();
-  if ((hull.pinf || hull.ninf) && rule == def.overflow) return true;
-  if (hull.nan && rule == def.invalid) return true;
+  if ((hull.pinf || hull.ninf) && rule == def.analysis.overflow) return true;
+  if (hull.nan && rule == def.analysis.invalid) return true;
   return std::ranges::any_of(sites, [&](const Site& site) { return site.rule == rule && site.possible; });
 }
 
@@ -133,8 +133,8 @@ std::vector<Tensor> RangeProbe::evaluate(const std::vector<Datum>& inputs) const
     if (operands[i].known) all[i] = *operands[i].known;
   }
   Rng rng(0);
-  EvalCall call(graph, graph.nodes()[0], all, rng, nullptr);
-  def.eval(call);
+  EvalCall call(call_of(graph, graph.nodes()[0]), all, rng);
+  def.meaning.eval(call);
   std::vector<Tensor> result;
   for (const Datum& datum : call.outs()) {
     if (datum.tensor() == nullptr) throw Error("a result is missing");

@@ -13,6 +13,7 @@
 #include "formats/onnx/onnx.h"
 #include "formats/text/cases.h"
 #include "support/case_slopes.h"
+#include "support/paths.h"
 #include "support/support.h"
 #include "tensor/convert.h"
 #include "torch/torch_support.h"
@@ -98,7 +99,7 @@ void judge(const std::string& family, const OpCase& test, Tally& tally) {
 
 TEST(TorchCaseGradients, AreTheReferencesSlopes) {
   Tally tally;
-  for (const auto& entry : fs::directory_iterator(FINITY_TESTDATA "/ops")) {
+  for (const auto& entry : fs::directory_iterator(testdata_folder() + "/ops")) {
     const std::string family = entry.path().stem().string();
     if (family == "random") continue;  // another number for every step
     for (const std::string& text : single_cases(with_dtype(read_text_file(entry.path()), "float64"))) {

@@ -9,6 +9,7 @@
 #include "exec/reference.h"
 #include "formats/onnx/onnx.h"
 #include "ops/table/op.h"
+#include "support/paths.h"
 #include "tensor/convert.h"
 #include "torch/torch_support.h"
 #include "types/infer.h"
@@ -35,13 +36,13 @@ Inputs drawn(const Graph& graph) {
 
 TEST(TorchModels, PatternsGiveWhatTheReferenceGives) {
   int agreed = 0;
-  for (const auto& entry : fs::directory_iterator(FINITY_EXAMPLES "/patterns")) {
+  for (const auto& entry : fs::directory_iterator(examples_folder() + "/patterns")) {
     if (entry.path().extension() != ".onnx") continue;
     const std::string where = entry.path().filename().string();
     std::vector<Note> notes;
     const Graph graph = read_onnx(entry.path().string(), notes);
-    const bool random =
-        std::ranges::any_of(graph.nodes(), [](const Node& node) { return node.op != nullptr && node.op->random; });
+    const bool random = std::ranges::any_of(
+        graph.nodes(), [](const Node& node) { return node.op != nullptr && node.op->traits.random; });
     const Inputs inputs = drawn(graph);
     const std::vector<Datum> expected = run_reference(graph, inputs);
     const Answer answer = run_in_torch(graph, NamedData(inputs.begin(), inputs.end()));

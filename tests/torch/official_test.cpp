@@ -9,6 +9,7 @@
 #include "formats/onnx/onnx.h"
 #include "formats/onnx/test_data.h"
 #include "ops/table/op.h"
+#include "support/paths.h"
 #include "torch/coverage.h"
 #include "torch/torch_support.h"
 
@@ -48,14 +49,14 @@ void run_data_set(const Graph& graph, const std::string& directory, const std::s
 }
 
 TEST(TorchOfficial, WhatTheReferencePassesPasses) {
-  if (!fs::exists(ONNX_TESTDATA "/node")) GTEST_SKIP() << "libonnx-testdata is not installed";
-  const auto outcomes = read_outcomes(FINITY_TESTDATA "/onnx_conformance.tsv");
+  if (!fs::exists(onnx_testdata_folder() + "/node")) GTEST_SKIP() << "libonnx-testdata is not installed";
+  const auto outcomes = read_outcomes(testdata_folder() + "/onnx_conformance.tsv");
   Tally tally;
-  for (const std::string& test : official_tests(ONNX_TESTDATA)) {
+  for (const std::string& test : official_tests(onnx_testdata_folder())) {
     const auto outcome = outcomes.find(test);
     if (outcome == outcomes.end() || outcome->second.grade == "unsupported") continue;
     std::vector<Note> notes;
-    const std::string directory = std::string(ONNX_TESTDATA) + "/" + test;
+    const std::string directory = onnx_testdata_folder() + "/" + test;
     const Graph graph = read_onnx(directory + "/model.onnx", notes);
     run_data_set(graph, directory + "/test_data_set_0", test, tally);
   }

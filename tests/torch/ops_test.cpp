@@ -12,6 +12,7 @@
 #include "exec/reference.h"
 #include "formats/text/cases.h"
 #include "ops/table/op.h"
+#include "support/paths.h"
 #include "support/support.h"
 #include "torch/coverage.h"
 #include "torch/torch_support.h"
@@ -23,7 +24,8 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string full_name(const OpDef& op) {
-  return op.domain.empty() ? std::string(op.name) : std::string(op.domain) + "." + std::string(op.name);
+  return op.identity.domain.empty() ? std::string(op.identity.name)
+                                    : std::string(op.identity.domain) + "." + std::string(op.identity.name);
 }
 
 struct Reviewed {
@@ -34,7 +36,7 @@ struct Reviewed {
 // testdata/torch_ops.tsv: op, how, reason.
 std::map<std::string, Reviewed> reviewed_ops() {
   std::map<std::string, Reviewed> result;
-  std::istringstream lines(read_text_file(FINITY_TESTDATA "/torch_ops.tsv"));
+  std::istringstream lines(read_text_file(testdata_folder() + "/torch_ops.tsv"));
   for (std::string line; std::getline(lines, line);) {
     if (line.empty() || line.front() == '#') continue;
     std::istringstream cells(line);
@@ -66,7 +68,8 @@ TEST(TorchOps, TheReviewedTableIsWhatIsLowered) {
 
 TEST(TorchOps, EveryLoweringIsOfAnOpOfTheTable) {
   std::set<std::string> seen;
-  for (const OpDef* op : all_ops()) seen.insert(std::string(op->domain) + ":" + std::string(op->name));
+  for (const OpDef* op : all_ops())
+    seen.insert(std::string(op->identity.domain) + ":" + std::string(op->identity.name));
   for (const auto& [domain, name] : lowered_ops()) {
     const std::string key = std::string(domain) + ":" + std::string(name);
     EXPECT_EQ(seen.erase(key), 1U) << key << " is lowered twice, or is no op";
@@ -89,7 +92,7 @@ bool is_lowered(const Graph& graph) {
 const std::map<std::string, std::string>& known_exceptions() {
   static const auto kCases = [] {
     std::map<std::string, std::string> result;
-    std::istringstream lines(read_text_file(FINITY_TESTDATA "/torch_cases.tsv"));
+    std::istringstream lines(read_text_file(testdata_folder() + "/torch_cases.tsv"));
     for (std::string line; std::getline(lines, line);) {
       const std::size_t first = line.find('\t'), second = line.find('\t', first + 1);
       if (line.empty() || line.front() == '#') continue;
@@ -160,7 +163,7 @@ void judge_case(const OpCase& test, const NamedData& inputs, const std::string& 
 // reference says what it should be.
 Tally judge_all(const std::string& dtype) {
   Tally tally;
-  for (const auto& entry : fs::directory_iterator(FINITY_TESTDATA "/ops")) {
+  for (const auto& entry : fs::directory_iterator(testdata_folder() + "/ops")) {
     const std::string family = entry.path().stem().string();
     for (const std::string& text : single_cases(with_dtype(read_text_file(entry.path()), dtype))) {
       std::vector<OpCase> cases;

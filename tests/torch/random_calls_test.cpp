@@ -65,7 +65,8 @@ std::string what_becomes(const RandomCall& call) {
 }
 
 void judge(const OpDef& op, std::uint64_t seed, Tally& tally) {
-  const std::string name = (op.domain.empty() ? "" : std::string(op.domain) + ".") + std::string(op.name);
+  const std::string name =
+      (op.identity.domain.empty() ? "" : std::string(op.identity.domain) + ".") + std::string(op.identity.name);
   const std::string what = what_becomes(random_call(op, seed, 1));
   if (what == "agrees") ++tally.agreed;
   if (what == "refused") ++tally.refused;
@@ -81,7 +82,7 @@ TEST(TorchRandomCalls, EndInTheSameAnswer) {
   const std::uint64_t first = given == nullptr ? 0 : std::strtoull(given, nullptr, 10);
   Tally tally;
   for (const OpDef* op : callable_ops()) {
-    if (how_lowered(*op) == "no" || op->random) continue;
+    if (how_lowered(*op) == "no" || op->traits.random) continue;
     for (std::uint64_t seed = first; seed < first + 20; ++seed) judge(*op, seed, tally);
   }
   std::printf("%d random calls agree, %d are refused by both\n", tally.agreed, tally.refused);

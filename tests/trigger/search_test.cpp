@@ -11,6 +11,7 @@
 #include "exec/reference.h"
 #include "formats/model_format.h"
 #include "formats/text/text.h"
+#include "support/paths.h"
 #include "support/support.h"
 #include "tensor/convert.h"
 
@@ -179,7 +180,7 @@ struct Pattern {
 
 std::vector<Pattern> buggy_patterns() {
   std::map<std::string, Pattern> patterns;
-  std::istringstream in(read_text_file(FINITY_EXAMPLES "/patterns/expected.tsv"));
+  std::istringstream in(read_text_file(examples_folder() + "/patterns/expected.tsv"));
   for (std::string line; std::getline(in, line);) {
     if (line.empty() || line.starts_with("#")) continue;
     std::vector<std::string> cells;
@@ -208,7 +209,7 @@ TEST_P(BuggyPatterns, AreShownToFail) {
   std::istringstream in(pattern.options);
   for (std::string option, value; in >> option >> value;) add_range(contract, value);
   std::vector<Note> notes;
-  const CheckedGraph model = check_graph(read_model(FINITY_EXAMPLES "/patterns/" + pattern.file, notes), contract);
+  const CheckedGraph model = check_graph(read_model(examples_folder() + "/patterns/" + pattern.file, notes), contract);
   const SearchResult result = search_failures(model, {.seconds = 20});
   for (const auto& [node, rule] : pattern.sites) {
     const auto is_here = [&](const Finding& finding) {

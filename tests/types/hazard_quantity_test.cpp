@@ -14,6 +14,7 @@
 #include "exec/reference.h"
 #include "formats/text/cases.h"
 #include "support/check_model.h"
+#include "support/paths.h"
 #include "support/range_probe.h"
 #include "support/support.h"
 #include "tensor/convert.h"
@@ -25,7 +26,7 @@ namespace fs = std::filesystem;
 
 std::vector<fs::path> files_in(const std::string& folder) {
   std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(FINITY_TESTDATA "/" + folder)) {
+  for (const auto& entry : fs::directory_iterator(testdata_folder() + "/" + folder)) {
     if (entry.path().extension() == ".txt") files.push_back(entry.path());
   }
   std::ranges::sort(files);
@@ -38,15 +39,16 @@ std::vector<fs::path> files_in(const std::string& folder) {
 std::set<std::string_view> rules_of_ops() {
   std::set<std::string_view> rules = {"FN203", "FN302"};
   for (const OpDef* op : all_ops()) {
-    for (const Hazard& hazard : op->hazards) rules.insert(hazard.rule);
-    if (!op->overflow.empty()) rules.insert(op->overflow);
-    if (!op->invalid.empty()) rules.insert(op->invalid);
+    for (const Hazard& hazard : op->analysis.hazards) rules.insert(hazard.rule);
+    if (!op->analysis.overflow.empty()) rules.insert(op->analysis.overflow);
+    if (!op->analysis.invalid.empty()) rules.insert(op->analysis.invalid);
   }
   return rules;
 }
 
 bool is_about_result(const OpDef& op, std::string_view rule) {
-  return rule == (op.overflow.empty() ? "FN203" : op.overflow) || rule == (op.invalid.empty() ? "FN302" : op.invalid);
+  return rule == (op.analysis.overflow.empty() ? "FN203" : op.analysis.overflow) ||
+         rule == (op.analysis.invalid.empty() ? "FN302" : op.analysis.invalid);
 }
 
 struct Lookup {
@@ -62,7 +64,7 @@ struct Lookup {
       const bool known = hazard_of(*op, finding.rule, finding.operand) != nullptr;
       if (known) ++found[std::string(finding.rule)];
       else
-        missing.insert(std::string(op->name) + " " + std::string(finding.rule) + " operand " +
+        missing.insert(std::string(op->identity.name) + " " + std::string(finding.rule) + " operand " +
                        std::to_string(finding.operand));
     }
   }
@@ -124,8 +126,8 @@ bool shows_elsewhere(const OpDef& op, const Hazard& hazard) {
       "MeanVarianceNormalization FN304",  // libraries that leave epsilon out
   };
   const std::string rule(hazard.rule);
-  if (op.name == "BatchNormalization" && hazard.operand == 4) return false;
-  return kElsewhere.contains(rule) || kElsewhere.contains(std::string(op.name) + " " + rule);
+  if (op.identity.name == "BatchNormalization" && hazard.operand == 4) return false;
+  return kElsewhere.contains(rule) || kElsewhere.contains(std::string(op.identity.name) + " " + rule);
 }
 
 struct Told {
@@ -170,7 +172,7 @@ class Trial {
     for (std::size_t i = 0; i < nodes; ++i) {
       const Node node = writer.graph().nodes()[i];
       if (node.op == nullptr || node.body != Graph::kMain) continue;
-      for (const Hazard& hazard : node.op->hazards) add(writer, i, hazard);
+      for (const Hazard& hazard : node.op->analysis.hazards) add(writer, i, hazard);
     }
     graph_ = std::move(writer).finish().graph;
   }
@@ -210,7 +212,7 @@ class Trial {
       writer.add_output(quantity.value);
       told_.push_back({node, &hazard, quantity.unsafe, writer.graph().main().outputs.size() - 1});
     } catch (const Unsupported& reason) {
-      unsupported_.insert(std::string(op.name) + " " + std::string(hazard.rule) + ": " + reason.what());
+      unsupported_.insert(std::string(op.identity.name) + " " + std::string(hazard.rule) + ": " + reason.what());
     }
   }
 
@@ -251,8 +253,8 @@ class Trial {
     for (std::size_t i = 0; i < seen.size(); ++i) {
       if (!seen[i].first || !seen[i].ordinary || !is_told(i)) continue;
       const OpDef& op = *test_.graph.nodes()[i].op;
-      if (op.name == "LRN") continue;             // with a bias of 0 its rule knows nothing, and the result is asked
-      if (op.name.starts_with("Cast")) continue;  // what the target does not have is a matter of the result
+      if (op.identity.name == "LRN") continue;  // with a bias of 0 its rule knows nothing, and the result is asked
+      if (op.identity.name.starts_with("Cast")) continue;  // what the target does not have is a matter of the result
       EXPECT_NE(met[i], nullptr) << where(op) << "NaN or Inf of ordinary operands without a hazard";
       if (met[i] != nullptr) ++counts[std::string(met[i]->rule)].explained;
     }
@@ -262,7 +264,7 @@ class Trial {
     return std::ranges::any_of(told_, [&](const Told& told) { return told.node == node; });
   }
   std::string where(const OpDef& op) const {
-    return test_.name + " (line " + std::to_string(test_.line) + "), " + std::string(op.name) + ": ";
+    return test_.name + " (line " + std::to_string(test_.line) + "), " + std::string(op.identity.name) + ": ";
   }
 
   const OpCase& test_;

@@ -52,7 +52,7 @@ void with_alpha(DnnCall& call) {
 void negated(DnnCall& call) { apply(call, {.kind = algorithm::eltwise_linear, .alpha = -1}); }
 
 void gelu(DnnCall& call) {
-  const bool by_tanh = call.node().domain.empty() && call.text("approximate", "none") == "tanh";
+  const bool by_tanh = call.op().identity.domain.empty() && call.text("approximate", "none") == "tanh";
   apply(call, {.kind = by_tanh ? algorithm::eltwise_gelu_tanh : algorithm::eltwise_gelu_erf});
 }
 

@@ -1,6 +1,8 @@
 #include "onednn/call.h"
 
 #include "base/error.h"
+#include "ops/table/fold.h"
+#include "ops/table/op.h"
 #include "tensor/convert.h"
 
 namespace finity::dnn {
@@ -34,28 +36,20 @@ Dims DnnCall::result_dims() const {
     operands[i].type = Type::tensor_of(tensor->dtype(), tensor->dims());
     if (i > 0) operands[i].value = tensor;
   }
-  InferCall call(graph(), node(), std::move(operands), {});
-  node().op->infer(call);
+  InferCall call(description(), std::move(operands));
+  op().meaning.infer(call);
   const Type& type = call.outs().front();
   const std::optional<Dims> dims = type.ranked ? type.dims() : std::nullopt;
   if (!dims) throw Unsupported("the size of the result does not follow from the operands' shapes");
   return *dims;
 }
 
-std::vector<Datum> DnnCall::reference(std::span<const Datum> operands) const {
-  Rng rng(0);
-  const auto no_body = [](BodyId, std::span<const Datum>) -> std::vector<Datum> {
-    throw Unsupported("has a subgraph");
-  };
-  EvalCall call(graph(), node(), operands, rng, no_body);
-  node().op->eval(call);
-  return std::move(call.outs());
-}
+std::vector<Datum> DnnCall::reference(std::span<const Datum> operands) const { return fold(description(), operands); }
 
 const Lowering* find_lowering(const OpDef& op) {
   for (const auto& family : {activations(), windows(), products(), norms(), merges(), reductions(), movements()}) {
     for (const Lowering& entry : family) {
-      if (entry.name == op.name && entry.domain == op.domain) return &entry;
+      if (entry.name == op.identity.name && entry.domain == op.identity.domain) return &entry;
     }
   }
   return nullptr;

@@ -21,8 +21,8 @@ using Backward = std::function<std::vector<std::optional<Tensor>>(std::span<cons
 
 class DnnCall : public Call {
  public:
-  DnnCall(const Graph& graph, const Node& node, std::span<const Datum> in, Optimisation level)
-      : Call(graph, node), in_(in), level_(level), out_(node.outputs.size()) {}
+  DnnCall(OpCall what, std::span<const Datum> in, Optimisation level)
+      : Call(std::move(what)), in_(in), level_(level), out_(output_count()) {}
 
   bool has(std::size_t i) const { return i < in_.size() && in_[i].present(); }
   // Throws Error when it is absent.

@@ -142,7 +142,7 @@ class OneDnn final : public Engine {
   void forward_node(const Node& node, Run& run) const {
     std::vector<Datum> operands;
     for (const ValueId id : node.inputs) operands.push_back(value_of(run, id));
-    DnnCall call(*graph_, node, operands, level_);
+    DnnCall call(call_of(*graph_, node), operands, level_);
     with_onednn_errors([&] { dnn::find_lowering(*node.op)->lower(call); });
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i].valid()) run.values[node.outputs[i].at()] = std::move(call.outs()[i]);

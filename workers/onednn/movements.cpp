@@ -32,7 +32,7 @@ void move(DnnCall& call) {
   if (call.tensor(0).dtype() != DType::float32) return;
   // A value to pad with has the operand's type.
   std::vector<Datum> operands = numbered(call);
-  if (call.node().op->name == "Pad" && call.has(2)) operands[2] = Tensor::scalar(std::int64_t{0});
+  if (call.op().identity.name == "Pad" && call.has(2)) operands[2] = Tensor::scalar(std::int64_t{0});
   const std::vector<Datum> places = call.reference(operands);
   const Dims own = call.tensor(0).dims();
   call.derived([places, own](Given given) -> Gradients {

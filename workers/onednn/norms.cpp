@@ -1,6 +1,7 @@
 // Softmax, normalisations, and the rectifier with learned slopes.
 #include "base/error.h"
 #include "onednn/call.h"
+#include "ops/norm/norm_attrs.h"
 
 namespace finity::dnn {
 
@@ -53,9 +54,9 @@ void softmax(DnnCall& call) {
 }
 
 void require_given_statistics(const DnnCall& call) {
-  const bool training = call.version() < 7 ? call.integer("is_test", 0) == 0 : call.integer("training_mode", 0) != 0;
-  if (training || call.outs_asked() > 1) throw Unsupported("only normalisation with given statistics is handed over");
-  if (call.integer("spatial", 1) == 0) throw Unsupported("oneDNN normalises whole channels only");
+  if (batch_trains(call) || call.outs_asked() > 1)
+    throw Unsupported("only normalisation with given statistics is handed over");
+  if (!batch_is_spatial(call)) throw Unsupported("oneDNN normalises whole channels only");
 }
 
 void batch_norm(DnnCall& call) {

@@ -241,7 +241,7 @@ void global_pool(DnnCall& call) {
 
 algorithm resampling_of(const DnnCall& call) {
   const std::string mode = call.text("mode", "nearest");
-  if (call.node().op->name != "Resize") throw Unsupported("oneDNN resamples with half pixels only");
+  if (call.op().identity.name != "Resize") throw Unsupported("oneDNN resamples with half pixels only");
   if (call.text("coordinate_transformation_mode", "half_pixel") != "half_pixel" || call.version() < 11)
     throw Unsupported("oneDNN resamples with half pixels only");
   if (call.integer("antialias", 0) != 0 || call.integer("exclude_outside", 0) != 0)

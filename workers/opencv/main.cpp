@@ -23,6 +23,9 @@
 namespace finity {
 namespace {
 
+// The importer reads newer models as if nothing had changed; it was written when this one was the newest.
+constexpr int kNewest = 17;
+
 // OpenCV says in many ways that it lacks something; what it asserts is not among them.
 bool says_it_lacks(const cv::Exception& error) {
   if (error.code == cv::Error::StsNotImplemented) return true;
@@ -110,7 +113,8 @@ void require_carried(const Graph& graph, const Types& types) {
 
 // The kernel of a convolution whose constant weights tell it; empty when the attribute is there.
 std::vector<std::int64_t> implied_kernel(const Graph& graph, const Node& node) {
-  const bool convolves = node.op != nullptr && (node.op->name == "Conv" || node.op->name == "ConvTranspose");
+  const bool convolves =
+      node.op != nullptr && (node.op->identity.name == "Conv" || node.op->identity.name == "ConvTranspose");
   if (!convolves || node.attrs.find("kernel_shape") != nullptr) return {};
   const ConstantPtr weights = node.inputs.size() > 1 ? graph.value(node.inputs[1]).constant : nullptr;
   if (weights == nullptr || weights->dims().size() < 3) return {};
@@ -165,6 +169,9 @@ class OpenCv final : public Engine {
     net_ = {};
     graph_.reset();
     auto graph = received_model(model);
+    if (const auto opset = graph->info().opsets.find("");
+        opset != graph->info().opsets.end() && opset->second > kNewest)
+      throw Unsupported("OpenCV 4.6 knows operator sets up to " + std::to_string(kNewest));
     types_ = infer_types(*graph);
     require_carried(*graph, types_);
     const std::string full = with_what_is_implied(*graph, types_);

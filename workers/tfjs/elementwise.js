@@ -32,9 +32,11 @@ function clip(c) {
   c.out(c.tf.clipByValue(c.float(0), low, high), 0);
 }
 
+// tf.elu has no alpha: the negative part is scaled.
 function elu(c) {
-  if (c.attr('alpha', 1) !== 1) c.lacks('tf.elu has no alpha');
-  c.out(c.tf.elu(c.float(0)));
+  const tf = c.tf, x = c.float(0), alpha = c.attr('alpha', 1);
+  if (alpha === 1) return c.out(tf.elu(x));
+  c.out(tf.add(tf.relu(x), tf.mul(tf.elu(tf.minimum(x, tf.scalar(0))), alpha)));
 }
 
 function selu(c) {

@@ -101,6 +101,7 @@ function transposedAxes(c, dims, kernel) {
   return kernel.map((k, i) => {
     const full = strides[i] * (dims[i + 2] - 1) + k;
     if (dilations[i] !== 1) c.lacks('tf.conv2dTranspose has no dilation');
+    if (mode === 'SAME_UPPER' && more[i] !== 0) c.lacks('tf.conv2dTranspose has no output_padding');
     if (mode === 'SAME_UPPER') return {stride: strides[i], result: dims[i + 2] * strides[i], same: true, full};
     const cut = mode === 'VALID' ? 0 : pads[i] + pads[i + n];
     if (more[i] === 0 && cut === 0) return {stride: strides[i], result: full, same: false, full};
@@ -136,6 +137,12 @@ function requireFloor(c, axes) {
   if (c.attr('ceil_mode', 0) === 0) return;
   const more = axes.some((a) => (a.size + a.begin + a.end - a.extent) % a.stride !== 0);
   if (more) c.lacks('TensorFlow.js rounds the number of windows down');
+  // Windows that begin behind the elements are left out.
+  const late = axes.some((a) => {
+    const last = Math.floor((a.size + a.begin + a.end - a.extent) / a.stride) * a.stride;
+    return last >= a.size + a.begin;
+  });
+  if (late) c.lacks('TensorFlow.js has windows that begin in the margin');
 }
 
 function pooled(c, name, fill) {

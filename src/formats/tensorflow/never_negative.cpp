@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "formats/tensorflow/attr_value.h"
+#include "formats/tensorflow/tensor_proto.h"
 
 namespace finity::tensorflow {
 
@@ -95,6 +97,21 @@ bool only_reads(std::string_view op) {
          op == "VariableShape" || op.starts_with("Save") || op == "ResourceGather" || op == "ResourceGatherNd";
 }
 
+// Of a constant whose elements are all the same.
+std::optional<double> number(const NeverNegative::Nodes& nodes, std::string_view input,
+                             const std::function<double(const NodeDef&)>& least) {
+  const auto found = nodes.find(node_of(input));
+  if (found == nodes.end() || found->second->op != "Const") return std::nullopt;
+  const auto attr = std::ranges::find(found->second->attrs, "value", &NamedBytes::first);
+  if (attr == found->second->attrs.end()) return std::nullopt;
+  const AttrValue value = read_attr_value(attr->second);
+  const double smallest = least(*found->second);
+  if (value.kind != AttrValue::Kind::tensor || std::isnan(smallest)) return std::nullopt;
+  const TensorFields fields = read_tensor_fields(value.messages.front());
+  const bool single = element_count(fields.dims) == 1 || repeated_element(fields);
+  return single ? std::optional(smallest) : std::nullopt;
+}
+
 }  // namespace
 
 NeverNegative::NeverNegative(const GraphDef& graph, const Nodes& nodes, std::function<double(const NodeDef&)> least)
@@ -182,6 +199,11 @@ bool NeverNegative::op_not_negative(const NodeDef& node, int depth) const {
   if (op == "Maximum") return in(0) || in(1);
   if (op == "Select" || op == "SelectV2") return in(1) && in(2);
   if (op == "Mul" && node.inputs.size() == 2 && node.inputs[0] == node.inputs[1]) return true;
+  if (op == "Sub" && node.inputs.size() == 2) {  // 1 - beta2, as optimisers of sparse gradients write it
+    const std::optional<double> from = number(nodes_, node.inputs[0], least_),
+                                less = number(nodes_, node.inputs[1], least_);
+    return from && less && *from >= *less;
+  }
   if (!is_one_of(op, kOfBoth)) return false;
   std::size_t count = 0;
   for (const std::string_view each : node.inputs) count += each.starts_with('^') ? 0 : 1;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,6 +16,17 @@
 namespace finity {
 
 bool looks_like_tensorflow(std::span<const std::byte> file);
+
+// A node as the file has it, in the graph or in one of its functions. What it becomes has the same Location::offset.
+struct TensorFlowNode {
+  std::string name = {};
+  std::string op = {};
+  std::uint64_t offset = 0;
+  std::int64_t parameters = 0;  // elements of the variable that it holds
+  bool in_function = false;     // which nobody may call
+};
+// Throws Error as reading does.
+std::vector<TensorFlowNode> tensorflow_nodes(std::string_view bytes, const std::string& name);
 
 // Throws Error "path: place: reason".
 Graph read_tensorflow(const std::string& path, std::vector<Note>& notes);

@@ -10,15 +10,6 @@ namespace finity::tensorflow {
 
 namespace {
 
-const OpDef& op_named(std::string_view name) {
-  const std::size_t colon = name.find(':');
-  const std::string_view domain = colon == std::string_view::npos ? std::string_view() : name.substr(0, colon);
-  const std::string_view plain = colon == std::string_view::npos ? name : name.substr(colon + 1);
-  const OpDef* op = find_op(domain, plain);
-  if (op == nullptr) throw Error("no op is called '" + std::string(name) + "'");
-  return *op;
-}
-
 GraphBuilder empty_graph(const std::string& file) {
   GraphBuilder builder;
   builder.info().file = file;
@@ -49,9 +40,9 @@ std::vector<ValueId> Writer::add(std::string_view op, std::vector<ValueId> input
   const OpDef& def = op_named(op);
   Node node;
   node.op = &def;
-  node.op_type = def.name;
-  node.domain = def.domain;
-  node.version = def.domain.empty() ? kOpset : 1;
+  node.op_type = def.identity.name;
+  node.domain = def.identity.domain;
+  node.version = def.identity.domain.empty() ? kOpset : 1;
   node.inputs = std::move(inputs);
   while (!node.inputs.empty() && !node.inputs.back().valid()) node.inputs.pop_back();
   node.attrs = std::move(attrs);

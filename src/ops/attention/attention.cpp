@@ -346,46 +346,41 @@ void eval_linear_attention(EvalCall& call) {
 constexpr std::string_view kWideArithmetic = "all arithmetic in float32 (float64 for float64), rounded once";
 
 const OpDef kOps[] = {
-    {.name = "Attention",
-     .since = 23,
-     .summary = "scaled dot-product attention over heads, with masks, caches and windows",
-     .signature = "(Q: T1, K: T1, V: T2, attn_mask?: U, past_key?: T1, past_value?: T2, nonpad_kv_seqlen?: int64) -> "
-                  "(Y: T1, present_key?: T1, present_value?: T2, qk_matmul_output?: T1) "
-                  "where T1: float, T2: float, U: number|bool",
-     .attrs = "is_causal: int = 0; kv_num_heads: int; left_window_size: int = -1; q_num_heads: int; "
-              "qk_matmul_output_mode: int = 0; right_window_size: int = -1; scale: float; softcap: float = 0; "
-              "softmax_precision: int",
-     .freedom = kWideArithmetic,
-     .infer = infer_attention,
-     .eval = eval_attention,
-     .range = range_attention,
-     .vjp = attention_gradient,
-     .hazards = attention_hazards(),
-     .overflow = "FN204",
-     .grants = {.ways = {Way::scales_last}, .measured_on = kOnnxRuntime}},
-    {.name = "RotaryEmbedding",
-     .since = 23,
-     .summary = "rotates pairs of features by angles that depend on the position",
-     .signature = "(X: T, cos_cache: T, sin_cache: T, position_ids?: int64) -> (Y: T) where T: float",
-     .attrs = "interleaved: int = 0; num_heads: int; rotary_embedding_dim: int = 0",
-     .freedom = kWideArithmetic,
-     .infer = infer_same_shape,
-     .eval = eval_rotary,
-     .range = range_rotary,
-     .vjp = rotary_gradient,
-     .overflow = "FN204"},
-    {.name = "LinearAttention",
-     .since = 27,
-     .summary = "attention as a recurrence over a matrix state, with optional decay and delta rule",
-     .signature = "(query: T, key: T, value: T, past_state?: S, decay?: T, beta?: T) -> "
-                  "(output: T, present_state: S) where T: float, S: float",
-     .attrs = "chunk_size: int = 64; kv_num_heads: int; q_num_heads: int; scale: float = 0; "
-              "update_rule: string = gated_delta {linear, gated, delta, gated_delta}",
-     .freedom = "token by token; all arithmetic in float32, rounded once",
-     .infer = infer_linear_attention,
-     .eval = eval_linear_attention,
-     .range = range_linear_attention,
-     .overflow = "FN204"},
+    {.identity =
+         {.name = "Attention",
+          .since = 23,
+          .summary = "scaled dot-product attention over heads, with masks, caches and windows",
+          .signature =
+              "(Q: T1, K: T1, V: T2, attn_mask?: U, past_key?: T1, past_value?: T2, nonpad_kv_seqlen?: int64) -> "
+              "(Y: T1, present_key?: T1, present_value?: T2, qk_matmul_output?: T1) "
+              "where T1: float, T2: float, U: number|bool",
+          .attrs = "is_causal: int = 0; kv_num_heads: int; left_window_size: int = -1; q_num_heads: int; "
+                   "qk_matmul_output_mode: int = 0; right_window_size: int = -1; scale: float; softcap: float = 0; "
+                   "softmax_precision: int"},
+     .meaning = {.infer = infer_attention, .eval = eval_attention, .freedom = kWideArithmetic},
+     .analysis = {.range = range_attention,
+                  .vjp = attention_gradient,
+                  .hazards = attention_hazards(),
+                  .overflow = "FN204",
+                  .grants = {.ways = {Way::scales_last}, .measured_on = kOnnxRuntime}}},
+    {.identity = {.name = "RotaryEmbedding",
+                  .since = 23,
+                  .summary = "rotates pairs of features by angles that depend on the position",
+                  .signature = "(X: T, cos_cache: T, sin_cache: T, position_ids?: int64) -> (Y: T) where T: float",
+                  .attrs = "interleaved: int = 0; num_heads: int; rotary_embedding_dim: int = 0"},
+     .meaning = {.infer = infer_same_shape, .eval = eval_rotary, .freedom = kWideArithmetic},
+     .analysis = {.range = range_rotary, .vjp = rotary_gradient, .overflow = "FN204"}},
+    {.identity = {.name = "LinearAttention",
+                  .since = 27,
+                  .summary = "attention as a recurrence over a matrix state, with optional decay and delta rule",
+                  .signature = "(query: T, key: T, value: T, past_state?: S, decay?: T, beta?: T) -> "
+                               "(output: T, present_state: S) where T: float, S: float",
+                  .attrs = "chunk_size: int = 64; kv_num_heads: int; q_num_heads: int; scale: float = 0; "
+                           "update_rule: string = gated_delta {linear, gated, delta, gated_delta}"},
+     .meaning = {.infer = infer_linear_attention,
+                 .eval = eval_linear_attention,
+                 .freedom = "token by token; all arithmetic in float32, rounded once"},
+     .analysis = {.range = range_linear_attention, .overflow = "FN204"}},
 };
 
 }  // namespace

@@ -228,10 +228,10 @@ void attention_gradient(BuildCall& call) {
 // Rotated back. Tables that want a gradient too need the definition.
 void rotary_gradient(BuildCall& call) {
   if (call.wanted(1) || call.wanted(2)) return call.give_through(std::vector{rotated(call)});
-  std::vector<ValueId> inputs = call.node().inputs;
+  std::vector<ValueId> inputs = call.inputs();
   inputs[0] = call.grad(0);
   inputs[2] = call.add("Neg", {inputs[2]});
-  call.give(0, call.writer().repeat(call.node(), std::move(inputs), call.node().attrs).front());
+  call.give(0, call.writer().repeat(call.description(), std::move(inputs), call.attrs()).front());
 }
 
 }  // namespace finity

@@ -82,9 +82,9 @@ ValueId attention_share(BuildCall& call) {
 
 // The op itself tells its scores after all masks, as output 3.
 ValueId attention_peak(BuildCall& call) {
-  Attrs attrs = call.node().attrs;
+  Attrs attrs = call.attrs();
   attrs.set("qk_matmul_output_mode", std::int64_t{2});
-  return reduced(call, "ReduceMax", call.add_all("Attention", call.node().inputs, 4, std::move(attrs))[3], {-1});
+  return reduced(call, "ReduceMax", call.add_all("Attention", call.inputs(), 4, std::move(attrs))[3], {-1});
 }
 
 constexpr Hazard kAttention[] = {
@@ -159,9 +159,9 @@ constexpr Hazard kMultiHead[] = {
 
 // Positions, rotation and the cache decide which keys a query meets: the op itself tells its scores, as output 3.
 ValueId group_query_scores(BuildCall& call) {
-  Attrs attrs = call.node().attrs;
+  Attrs attrs = call.attrs();
   attrs.set("qk_output", std::int64_t{1});
-  std::vector<ValueId> inputs = call.node().inputs;
+  std::vector<ValueId> inputs = call.inputs();
   for (ValueId& input : inputs) {
     if (input.valid() && is_float(call.type(input).dtype)) input = in_float64(call, input);
   }

@@ -326,35 +326,31 @@ void eval_multi_head(EvalCall& call) {
 }
 
 const OpDef kOps[] = {
-    {.name = "Attention",
-     .domain = kMicrosoft,
-     .summary = "multi-head self-attention with merged projection weights",
-     .signature = "(input: T, weights: T, bias?: T, mask_index?: int32, past?: T, attention_bias?: T, "
-                  "past_sequence_length?: int32) -> (output: T, present?: T) where T: float",
-     .attrs = "do_rotary: int = 0; mask_filter_value: float = -10000; num_heads: int; "
-              "past_present_share_buffer: int = 0; qkv_hidden_sizes: ints; rotary_embedding_dim: int = 0; "
-              "scale: float = 0; unidirectional: int = 0",
-     .freedom = kWideArithmetic,
-     .infer = infer_attention,
-     .eval = eval_attention,
-     .range = range_microsoft_attention,
-     .vjp = microsoft_attention_gradient,
-     .hazards = microsoft_attention_hazards(),
-     .overflow = "FN204"},
-    {.name = "MultiHeadAttention",
-     .domain = kMicrosoft,
-     .summary = "multi-head attention over projected queries, keys and values",
-     .signature = "(query: T, key?: T, value?: T, bias?: T, key_padding_mask?: int32, attention_bias?: T, "
-                  "past_key?: T, past_value?: T, past_sequence_length?: int32, cache_indirection?: int32) -> "
-                  "(output: T, present_key?: T, present_value?: T, qk?: float) where T: float",
-     .attrs = "mask_filter_value: float = -10000; num_heads: int; scale: float = 0; unidirectional: int = 0",
-     .freedom = kWideArithmetic,
-     .infer = infer_multi_head,
-     .eval = eval_multi_head,
-     .range = range_multi_head,
-     .vjp = multi_head_gradient,
-     .hazards = multi_head_hazards(),
-     .overflow = "FN204"},
+    {.identity = {.name = "Attention",
+                  .domain = kMicrosoft,
+                  .summary = "multi-head self-attention with merged projection weights",
+                  .signature = "(input: T, weights: T, bias?: T, mask_index?: int32, past?: T, attention_bias?: T, "
+                               "past_sequence_length?: int32) -> (output: T, present?: T) where T: float",
+                  .attrs = "do_rotary: int = 0; mask_filter_value: float = -10000; num_heads: int; "
+                           "past_present_share_buffer: int = 0; qkv_hidden_sizes: ints; rotary_embedding_dim: int = 0; "
+                           "scale: float = 0; unidirectional: int = 0"},
+     .meaning = {.infer = infer_attention, .eval = eval_attention, .freedom = kWideArithmetic},
+     .analysis = {.range = range_microsoft_attention,
+                  .vjp = microsoft_attention_gradient,
+                  .hazards = microsoft_attention_hazards(),
+                  .overflow = "FN204"}},
+    {.identity = {.name = "MultiHeadAttention",
+                  .domain = kMicrosoft,
+                  .summary = "multi-head attention over projected queries, keys and values",
+                  .signature =
+                      "(query: T, key?: T, value?: T, bias?: T, key_padding_mask?: int32, attention_bias?: T, "
+                      "past_key?: T, past_value?: T, past_sequence_length?: int32, cache_indirection?: int32) -> "
+                      "(output: T, present_key?: T, present_value?: T, qk?: float) where T: float",
+                  .attrs =
+                      "mask_filter_value: float = -10000; num_heads: int; scale: float = 0; unidirectional: int = 0"},
+     .meaning = {.infer = infer_multi_head, .eval = eval_multi_head, .freedom = kWideArithmetic},
+     .analysis =
+         {.range = range_multi_head, .vjp = multi_head_gradient, .hazards = multi_head_hazards(), .overflow = "FN204"}},
 };
 
 }  // namespace

@@ -309,35 +309,31 @@ void eval_group_query(EvalCall& call) {
 constexpr std::string_view kWideArithmetic = "all arithmetic in float32 (float64 for float64), rounded once";
 
 const OpDef kOps[] = {
-    {.name = "RotaryEmbedding",
-     .domain = kMicrosoft,
-     .summary = "rotates pairs of features by angles that depend on the position",
-     .signature = "(input: T, position_ids: int64, cos_cache: T, sin_cache: T) -> (output: T) where T: float",
-     .attrs = "interleaved: int = 0; is_packed_batching: int = 0; num_heads: int = 0; rotary_embedding_dim: int = 0; "
-              "scale: float = 1",
-     .freedom = kWideArithmetic,
-     .infer = infer_same_shape,
-     .eval = eval_rotary,
-     .range = range_microsoft_rotary,
-     .overflow = "FN204"},
-    {.name = "GroupQueryAttention",
-     .domain = kMicrosoft,
-     .summary = "causal attention with a key-value cache, several query heads to one key head",
-     .signature = "(query: T, key?: T, value?: T, past_key?: C, past_value?: C, seqlens_k: int32, "
-                  "total_sequence_length: int32, cos_cache?: T, sin_cache?: T, position_ids?: int64, "
-                  "attention_bias?: T, head_sink?: T, k_scale?: float32, v_scale?: float32, q_norm_weight?: T, "
-                  "k_norm_weight?: T) -> (output: T, present_key?: T, present_value?: T, output_qk?: T) "
-                  "where T: float, C: float | uint8 | int8",
-     .attrs = "causal: int = 1; do_rotary: int = 0; k_quant_type: string = NONE; kv_cache_bit_width: int = 0; "
-              "kv_num_heads: int; local_window_size: int = -1; num_heads: int; qk_norm_epsilon: float = 1e-06; "
-              "qk_output: int = 0; rotary_interleaved: int = 0; scale: float = 0; sliding_window_cache: int = 0; "
-              "smooth_softmax: int = 0; softcap: float = 0; v_quant_type: string = NONE",
-     .freedom = kWideArithmetic,
-     .infer = infer_group_query,
-     .eval = eval_group_query,
-     .range = range_group_query,
-     .hazards = group_query_hazards(),
-     .overflow = "FN204"},
+    {.identity =
+         {.name = "RotaryEmbedding",
+          .domain = kMicrosoft,
+          .summary = "rotates pairs of features by angles that depend on the position",
+          .signature = "(input: T, position_ids: int64, cos_cache: T, sin_cache: T) -> (output: T) where T: float",
+          .attrs =
+              "interleaved: int = 0; is_packed_batching: int = 0; num_heads: int = 0; rotary_embedding_dim: int = 0; "
+              "scale: float = 1"},
+     .meaning = {.infer = infer_same_shape, .eval = eval_rotary, .freedom = kWideArithmetic},
+     .analysis = {.range = range_microsoft_rotary, .overflow = "FN204"}},
+    {.identity =
+         {.name = "GroupQueryAttention",
+          .domain = kMicrosoft,
+          .summary = "causal attention with a key-value cache, several query heads to one key head",
+          .signature = "(query: T, key?: T, value?: T, past_key?: C, past_value?: C, seqlens_k: int32, "
+                       "total_sequence_length: int32, cos_cache?: T, sin_cache?: T, position_ids?: int64, "
+                       "attention_bias?: T, head_sink?: T, k_scale?: float32, v_scale?: float32, q_norm_weight?: T, "
+                       "k_norm_weight?: T) -> (output: T, present_key?: T, present_value?: T, output_qk?: T) "
+                       "where T: float, C: float | uint8 | int8",
+          .attrs = "causal: int = 1; do_rotary: int = 0; k_quant_type: string = NONE; kv_cache_bit_width: int = 0; "
+                   "kv_num_heads: int; local_window_size: int = -1; num_heads: int; qk_norm_epsilon: float = 1e-06; "
+                   "qk_output: int = 0; rotary_interleaved: int = 0; scale: float = 0; sliding_window_cache: int = 0; "
+                   "smooth_softmax: int = 0; softcap: float = 0; v_quant_type: string = NONE"},
+     .meaning = {.infer = infer_group_query, .eval = eval_group_query, .freedom = kWideArithmetic},
+     .analysis = {.range = range_group_query, .hazards = group_query_hazards(), .overflow = "FN204"}},
 };
 
 }  // namespace

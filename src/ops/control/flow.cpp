@@ -82,7 +82,7 @@ LoopParts loop_parts(const Call& call) {
   parts.body = call.body("body");
   parts.states = call.input_count() - std::min<std::size_t>(call.input_count(), 2);
   require_body_arity(call, parts.body, 2 + parts.states, 1 + parts.states);
-  parts.scans = call.graph().body(parts.body).outputs.size() - 1 - parts.states;
+  parts.scans = call.bodies().body(parts.body).outputs.size() - 1 - parts.states;
   if (call.output_count() > parts.states + parts.scans) {
     throw Error("has " + std::to_string(call.output_count()) + " outputs, the body gives " +
                 std::to_string(parts.states + parts.scans));
@@ -92,7 +92,7 @@ LoopParts loop_parts(const Call& call) {
 
 // Iteration number and condition are scalars, or vectors of one element where the body declares them so.
 Dims declared_dims(const Call& call, BodyId body, std::size_t input) {
-  const Type& declared = call.graph().value(call.graph().body(body).inputs[input]).type;
+  const Type& declared = call.bodies().value(call.bodies().body(body).inputs[input]).type;
   return declared.is_tensor() && declared.ranked && declared.shape.size() == 1 ? Dims{1} : Dims{};
 }
 
@@ -108,10 +108,10 @@ bool holds_true(const ConstantPtr& constant) {
 bool keeps_condition(const Call& call, const Body& body) {
   ValueId at = body.outputs.front();
   for (int steps = 0; steps < 8 && at.valid(); ++steps) {
-    const Value& value = call.graph().value(at);
+    const Value& value = call.bodies().value(at);
     if (at == body.inputs[1] || holds_true(value.constant)) return true;
     if (!value.producer.valid()) return false;
-    const Node& producer = call.graph().node(value.producer);
+    const Node& producer = call.bodies().node(value.producer);
     const Attr* constant = producer.op_type == "Constant" ? producer.attrs.find("value") : nullptr;
     if (constant != nullptr) {
       const auto* tensor = std::get_if<ConstantPtr>(constant);
@@ -160,7 +160,7 @@ void infer_loop(InferCall& call) {
                   .first_output = 1};
   for (std::size_t i = 0; i < parts.states; ++i) types.state.push_back(call.in(2 + i));
   const std::vector<Type> outputs = infer_every_iteration(call, parts.body, types);
-  const TripCount trips = trip_count(call, call.graph().body(parts.body));
+  const TripCount trips = trip_count(call, call.bodies().body(parts.body));
   for (std::size_t i = 0; i < parts.states; ++i) {
     const Type& initial = call.in(2 + i);
     const Type& final = outputs[1 + i];
@@ -208,7 +208,7 @@ void eval_loop(EvalCall& call) {
     std::move(results.begin(), results.begin() + 1 + static_cast<std::ptrdiff_t>(parts.states), arguments.begin() + 1);
   }
   for (std::size_t i = 0; i < parts.states; ++i) call.out(i, std::move(arguments[2 + i]));
-  const std::vector<ValueId>& outputs = call.graph().body(parts.body).outputs;
+  const std::vector<ValueId>& outputs = call.bodies().body(parts.body).outputs;
   for (std::size_t i = parts.states; i < call.output_count(); ++i) {
     call.out(i, collect(call, outputs[1 + i], collected[i - parts.states], 0));
   }
@@ -262,33 +262,30 @@ void eval_sequence_map(EvalCall& call) {
 }
 
 const OpDef kOps[] = {
-    {.name = "If",
-     .summary = "runs one of two subgraphs, depending on a condition",
-     .signature = "(cond: bool) -> (outputs...: value)",
-     .attrs = "then_branch: graph; else_branch: graph",
-     .tf = "If",
-     .infer = infer_if,
-     .eval = eval_if,
-     .range = range_if,
-     .vjp = if_gradient},
-    {.name = "Loop",
-     .summary = "runs a subgraph again and again, handing its results to itself",
-     .signature = "(M?: int64, cond?: bool, v_initial...?: value) -> (v_final_and_scan_outputs...: value)",
-     .attrs = "body: graph",
-     .tf = "While",
-     .freedom = "given M and no cond, the condition computed by the body is ignored",
-     .infer = infer_loop,
-     .eval = eval_loop,
-     .range = range_loop,
-     .vjp = loop_gradient},
-    {.name = "SequenceMap",
-     .since = 17,
-     .summary = "runs a subgraph on every item of a sequence",
-     .signature = "(input_sequence: value, additional_inputs...?: value) -> (out_sequence...: value)",
-     .attrs = "body: graph",
-     .infer = infer_sequence_map,
-     .eval = eval_sequence_map,
-     .range = range_sequence_map},
+    {.identity = {.name = "If",
+                  .summary = "runs one of two subgraphs, depending on a condition",
+                  .signature = "(cond: bool) -> (outputs...: value)",
+                  .attrs = "then_branch: graph; else_branch: graph",
+                  .tf = "If"},
+     .meaning = {.infer = infer_if, .eval = eval_if},
+     .analysis = {.range = range_if, .vjp = if_gradient},
+     .traits = {.branches = true}},
+    {.identity = {.name = "Loop",
+                  .summary = "runs a subgraph again and again, handing its results to itself",
+                  .signature = "(M?: int64, cond?: bool, v_initial...?: value) -> (v_final_and_scan_outputs...: value)",
+                  .attrs = "body: graph",
+                  .tf = "While"},
+     .meaning = {.infer = infer_loop,
+                 .eval = eval_loop,
+                 .freedom = "given M and no cond, the condition computed by the body is ignored"},
+     .analysis = {.range = range_loop, .vjp = loop_gradient}},
+    {.identity = {.name = "SequenceMap",
+                  .since = 17,
+                  .summary = "runs a subgraph on every item of a sequence",
+                  .signature = "(input_sequence: value, additional_inputs...?: value) -> (out_sequence...: value)",
+                  .attrs = "body: graph"},
+     .meaning = {.infer = infer_sequence_map, .eval = eval_sequence_map},
+     .analysis = {.range = range_sequence_map}},
 };
 
 }  // namespace

@@ -19,13 +19,13 @@ bool draws(const Graph& graph, BodyId body) {
   return std::ranges::any_of(graph.body(body).nodes, [&](NodeId id) {
     const Node& node = graph.node(id);
     const std::vector<BodyId> inner = bodies_of(node.attrs);
-    return (node.op != nullptr && node.op->random) ||
+    return (node.op != nullptr && node.op->traits.random) ||
            std::ranges::any_of(inner, [&](BodyId part) { return draws(graph, part); });
   });
 }
 
 void require_repeatable(const BuildCall& call, BodyId body) {
-  if (draws(call.graph(), body)) {
+  if (draws(call.bodies(), body)) {
     throw Unsupported("its subgraph draws random numbers, which differ when it is computed again");
   }
 }
@@ -33,7 +33,7 @@ void require_repeatable(const BuildCall& call, BodyId body) {
 // A subgraph gives what its own nodes compute.
 void end_body(BuildCall& call, BodyId body, std::vector<ValueId> outputs) {
   for (ValueId& value : outputs) {
-    const Value& given = call.graph().value(value);
+    const Value& given = call.bodies().value(value);
     if (given.body != body || !given.producer.valid()) value = call.add("Identity", {value});
   }
   call.writer().end_body(std::move(outputs));
@@ -47,10 +47,10 @@ struct Captured {
 
 Captured wanted_captures(const BuildCall& call) {
   Captured result;
-  for (std::size_t i = 0; i < call.node().captures.size(); ++i) {
+  for (std::size_t i = 0; i < call.captures().size(); ++i) {
     const std::size_t place = call.input_count() + i;
     if (!call.wanted(place)) continue;
-    result.values.push_back(call.node().captures[i]);
+    result.values.push_back(call.captures()[i]);
     result.places.push_back(place);
   }
   return result;
@@ -113,7 +113,7 @@ bool is_real(const BuildCall& call, ValueId id) { return call.type(id).is_tensor
 
 // Only what has the same shape in all iterations can be kept for each. Scan demands it of its states anyway.
 void require_steady_states(const BuildCall& call, const LoopParts& parts) {
-  const std::vector<ValueId>& inputs = call.graph().body(parts.body).inputs;
+  const std::vector<ValueId>& inputs = call.bodies().body(parts.body).inputs;
   for (std::size_t i = 0; i < parts.states; ++i) {
     const Type& type = call.type(inputs[parts.first_input + i]);
     const auto steady = [](const Dim& dim) { return dim.known() || dim.symbol.valid(); };
@@ -252,7 +252,7 @@ class WayBack {
 // Body inputs of the types that hold in every iteration.
 std::vector<ValueId> add_arguments(BuildCall& call, BodyId body) {
   std::vector<ValueId> result;
-  const std::vector<ValueId> inputs = call.graph().body(body).inputs;
+  const std::vector<ValueId> inputs = call.bodies().body(body).inputs;
   for (const ValueId in : inputs) result.push_back(call.writer().add_body_input(call.type(in)));
   return result;
 }
@@ -272,7 +272,7 @@ BodyId recording_body(BuildCall& call, const LoopParts& parts) {
 Rerun rerun_loop(BuildCall& call, const LoopParts& parts) {
   const BodyId body = recording_body(call, parts);
   const std::vector<ValueId> results =
-      call.add_all("Loop", call.node().inputs, 2 * parts.states + 1, with_attr("body", body));
+      call.add_all("Loop", call.inputs(), 2 * parts.states + 1, with_attr("body", body));
   return {.entered = {results.begin() + static_cast<std::ptrdiff_t>(parts.states), results.end() - 1},
           .count = call.add("Size", {results.back()})};
 }
@@ -294,18 +294,18 @@ Rerun rerun_scan(BuildCall& call, const LoopParts& parts) {
   if (parts.states == 0) return result;
   Attrs attrs = with_attr("body", recording_body(call, parts));
   for (const std::string_view name : {"num_scan_inputs", "scan_input_axes", "scan_input_directions"}) {
-    if (const Attr* attr = call.node().attrs.find(name)) attrs.set(std::string(name), *attr);
+    if (const Attr* attr = call.attrs().find(name)) attrs.set(std::string(name), *attr);
   }
-  const std::vector<ValueId> results = call.add_all("Scan", call.node().inputs, 2 * parts.states, std::move(attrs));
+  const std::vector<ValueId> results = call.add_all("Scan", call.inputs(), 2 * parts.states, std::move(attrs));
   result.entered.assign(results.begin() + static_cast<std::ptrdiff_t>(parts.states), results.end());
   return result;
 }
 
 // Runtimes also take bodies that want the number of the iteration and the condition as vectors of one element.
 void require_scalars(const BuildCall& call, BodyId body) {
-  const std::vector<ValueId>& inputs = call.graph().body(body).inputs;
+  const std::vector<ValueId>& inputs = call.bodies().body(body).inputs;
   for (std::size_t i = 0; i < std::min<std::size_t>(inputs.size(), 2); ++i) {
-    const Type& type = call.graph().value(inputs[i]).type;
+    const Type& type = call.bodies().value(inputs[i]).type;
     if (type.ranked && !type.shape.empty()) {
       throw Unsupported("its subgraph takes the number of the iteration or the condition as a vector");
     }
@@ -332,7 +332,7 @@ void if_gradient(BuildCall& call) {
 void loop_gradient(BuildCall& call) {
   LoopParts parts{.body = call.body("body"), .first = 2, .first_input = 2, .first_output = 1};
   parts.states = call.input_count() - std::min<std::size_t>(call.input_count(), 2);
-  parts.outputs.resize(call.graph().body(parts.body).outputs.size() - 1 - parts.states);
+  parts.outputs.resize(call.bodies().body(parts.body).outputs.size() - 1 - parts.states);
   require_scalars(call, parts.body);
   require_repeatable(call, parts.body);
   require_steady_states(call, parts);
@@ -344,7 +344,7 @@ void scan_gradient(BuildCall& call) {
   if (call.version() < 9) throw Unsupported("the gradient of a Scan with a batch axis is not modelled");
   const auto scanned = static_cast<std::size_t>(call.integer("num_scan_inputs"));
   LoopParts parts{.body = call.body("body"), .states = call.input_count() - scanned};
-  const std::size_t collected = call.graph().body(parts.body).outputs.size() - parts.states;
+  const std::size_t collected = call.bodies().body(parts.body).outputs.size() - parts.states;
   parts.inputs = walks(call, "scan_input_axes", "scan_input_directions", scanned);
   parts.outputs = walks(call, "scan_output_axes", "scan_output_directions", collected);
   require_repeatable(call, parts.body);

@@ -1,6 +1,7 @@
 // Branches are joined. Loops run abstractly as often as they really do when that is
 // known and affordable; else their state is iterated to a fixpoint: join, then
-// widening to thresholds, then two narrowing passes, and one pass that is recorded.
+// widening to thresholds, then two narrowing passes, then what is known of how fast
+// a state grows (growth.h), and one pass that is recorded.
 #include "ops/control/flow_range.h"
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "ops/control/growth.h"
 #include "ops/shared/range_rules.h"
 #include "tensor/convert.h"
 
@@ -67,6 +69,7 @@ struct LoopShape {
   BodyId body;
   std::size_t states = 0;
   std::size_t first_output = 0;  // of the states in the body's outputs
+  std::size_t first_state = 0;   // in the body's inputs
   double least = 0;              // trips, unless a condition ends the loop earlier
   double most = kInf;
   bool conditional = false;  // the body's first output says whether to go on
@@ -135,6 +138,43 @@ States iterate(RangeCall& call, const LoopShape& shape, const States& initial, c
   return state;
 }
 
+// Not much larger than what it started from: nothing to gain.
+bool has_grown(const Range& state, const Range& start) {
+  constexpr double kMuch = 1.5;
+  return !state.is_finite() || state.magnitude() > kMuch * (1 + start.magnitude());
+}
+
+// States that only grow by so much in an iteration are bounded by the number of iterations. What the body makes of any
+// finite state says how much that is; a pass with the bound confirms that nothing but finite numbers come of it.
+// Gives what no state exceeds, the last one included; infinite where there is no such bound.
+std::vector<double> bound_growth(RangeCall& call, const LoopShape& shape, const States& initial, States& state,
+                                 const Arguments& arguments, const Range& iteration) {
+  const Body& body = call.bodies().body(shape.body);
+  std::vector<double> bounds(state.size(), kInf);
+  for (std::size_t i = 0; i < state.size(); ++i) {
+    const DType dtype = state[i].dtype;
+    const Range start = initial[i].hull();
+    if (!is_float(dtype) || !has_grown(state[i].hull(), start) || !start.is_finite() || !std::isfinite(shape.most))
+      continue;
+    if (shape.first_state + i >= body.inputs.size() || shape.first_output + i >= body.outputs.size()) continue;
+    States tried = state;
+    tried[i].cells = {any_finite(dtype)};
+    call.probe_body(shape.body, arguments(tried, iteration));
+    const auto range_of = [&](ValueId id) { return call.range_of(id); };
+    const Growth each = growth_of(call.bodies(), shape.body, body.inputs[shape.first_state + i],
+                                  body.outputs[shape.first_output + i], range_of);
+    const double largest = largest_after(shape.most, start.magnitude(), each);
+    if (!(largest < max_finite(dtype))) continue;
+    tried[i].cells = {meet(any_finite(dtype), from_bounds(dtype, -largest, largest))};
+    const States next = states_of(shape, call.probe_body(shape.body, arguments(tried, iteration)));
+    if (!next[i].hull().is_finite()) continue;
+    // What the fixpoint knows of finite states still holds: a sum of squares stays at least 0.
+    state[i].cells = {meet(tried[i].hull(), state[i].hull())};
+    bounds[i] = largest;
+  }
+  return bounds;
+}
+
 // Of the body and of the bodies inside it.
 double all_nodes(const Graph& graph, BodyId body) {
   double count = 0;
@@ -156,15 +196,22 @@ LoopResult to_fixpoint(RangeCall& call, const LoopShape& shape, const States& in
   const Range iteration{.lo = 0, .hi = std::min(shape.most, 9.2e18), .integer = true};
   LoopResult result{.state = affordable ? iterate(call, shape, initial, arguments, iteration) : anything(initial),
                     .outputs = {}};
+  std::vector<double> bounds(initial.size(), kInf);
+  if (affordable) bounds = bound_growth(call, shape, initial, result.state, arguments, iteration);
   States outputs = call.run_body(shape.body, arguments(result.state, iteration));
-  const States last = states_of(shape, outputs);
+  States last = states_of(shape, outputs);
+  for (std::size_t i = 0; i < last.size(); ++i) {
+    if (!std::isfinite(bounds[i])) continue;
+    const Range within = from_bounds(last[i].dtype, -bounds[i], bounds[i]);
+    if (last[i].hull().is_finite()) last[i].cells = {meet(last[i].hull(), within)};
+  }
   for (std::size_t i = 0; i < last.size(); ++i) result.state[i] = joined(result.state[i], last[i], 1);
   accumulate(result, std::move(outputs));
   return result;
 }
 
 LoopResult run_loop(RangeCall& call, const LoopShape& shape, const States& initial, const Arguments& arguments) {
-  const double nodes = all_nodes(call.graph(), shape.body);
+  const double nodes = all_nodes(call.bodies(), shape.body);
   const double budget = nodes_to_unroll;
   const bool few = shape.most * nodes <= budget;
   const ShareUnrolling share(few ? shape.most : kUsualPasses);
@@ -200,7 +247,8 @@ void range_loop(RangeCall& call) {
   shape.body = call.body("body");
   shape.states = call.input_count() - std::min<std::size_t>(call.input_count(), 2);
   shape.first_output = 1;
-  const std::vector<ValueId>& outputs = call.graph().body(shape.body).outputs;
+  shape.first_state = 2;
+  const std::vector<ValueId>& outputs = call.bodies().body(shape.body).outputs;
   if (call.has_input(0)) {
     const Range trips = call.hull(0);
     shape.most = trips.has_finite() ? std::max(trips.hi, 0.0) : kInf;

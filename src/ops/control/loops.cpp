@@ -16,16 +16,7 @@ namespace {
 // deeper than this are inferred once, with nothing known of the state but what the body declares.
 constexpr int kPreciseNesting = 2;
 
-bool deeply_nested(const Call& call) {
-  int depth = 0;
-  NodeId owner = call.graph().body(call.node().body).owner;
-  while (owner.valid() && depth < kPreciseNesting) {
-    const Node& node = call.graph().node(owner);
-    if (node.op_type != "If") ++depth;  // whose branches are inferred once each
-    owner = call.graph().body(node.body).owner;
-  }
-  return depth >= kPreciseNesting;
-}
+bool deeply_nested(const Call& call) { return call.description().loops >= kPreciseNesting; }
 
 // The dtype is kept, everything that may change between iterations is dropped.
 Type without_shape(const Type& type) {
@@ -113,11 +104,11 @@ Type collected_type(const Type& element, const Dim& length, std::int64_t axis) {
 Tensor collect(const Call& call, ValueId body_output, const std::vector<Tensor>& parts, std::int64_t axis) {
   if (!parts.empty()) return stacked(parts, normalize_axis(axis, parts.front().rank(), true));
   if (!body_output.valid()) throw Error("the body leaves out an output that is collected");
-  const Type type = collected_type(call.graph().value(body_output).type, Dim::of(0), axis);
+  const Type type = collected_type(call.bodies().value(body_output).type, Dim::of(0), axis);
   if (!type.is_tensor() || type.dtype == DType::undefined || !type.ranked) {
     // Not a fault of the model: what depends on it is left out.
     throw Unsupported("no iteration ran, and the body does not declare the type of its output '" +
-                      call.graph().value(body_output).name + "'");
+                      call.bodies().value(body_output).name + "'");
   }
   Dims dims;
   for (const Dim& dim : type.shape) dims.push_back(dim.known() ? dim.size : 0);
@@ -125,7 +116,7 @@ Tensor collect(const Call& call, ValueId body_output, const std::vector<Tensor>&
 }
 
 void require_body_arity(const Call& call, BodyId body, std::size_t inputs, std::size_t min_outputs) {
-  const Body& graph = call.graph().body(body);
+  const Body& graph = call.bodies().body(body);
   if (graph.inputs.size() != inputs) {
     throw Error("the body takes " + std::to_string(graph.inputs.size()) + " inputs, expected " +
                 std::to_string(inputs));

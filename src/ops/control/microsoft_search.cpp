@@ -32,7 +32,7 @@ std::string_view missing(const Call& call) {
     return "a search with an encoder is not modelled; check encoder and decoder as models of their own";
   }
   for (const BodyId id : decoders(call)) {
-    const Body& body = call.graph().body(id);
+    const Body& body = call.bodies().body(id);
     if (body.inputs.size() < kBeforePasts ||
         body.inputs.size() - kBeforePasts + kBeforePresents != body.outputs.size()) {
       return "the decoder has other inputs than ids, positions, a mask and pasts";
@@ -41,14 +41,14 @@ std::string_view missing(const Call& call) {
   return {};
 }
 
-const Type& type_of(const Call& call, ValueId id) { return call.graph().value(id).type; }
+const Type& type_of(const Call& call, ValueId id) { return call.bodies().value(id).type; }
 
 // The results' sizes depend on what is found; the decoder is typed by what it declares.
 void infer_search(InferCall& call) {
   if (!missing(call).empty()) return;
   for (const BodyId id : decoders(call)) {
     std::vector<Type> arguments;
-    for (const ValueId input : call.graph().body(id).inputs) {
+    for (const ValueId input : call.bodies().body(id).inputs) {
       arguments.push_back(type_of(call, input));
       // There are tokens to go on from, but no pasts at first.
       for (Dim& dim : arguments.back().shape) dim.least = arguments.size() <= kBeforePasts ? 1 : 0;
@@ -75,7 +75,7 @@ Range tokens(const RangeCall& call, const Body& decoder) {
 
 class Decoding {
  public:
-  Decoding(RangeCall& call, BodyId body) : call_(call), id_(body), body_(call.graph().body(body)) {
+  Decoding(RangeCall& call, BodyId body) : call_(call), id_(body), body_(call.bodies().body(body)) {
     const Range longest = call.has_range(1) ? call.hull(1) : Range{};
     const double most = longest.has_finite() ? std::max(longest.hi, 1.0) : max_finite(DType::int32);
     arguments_.push_back(uniform(input_type(0), tokens(call, body_)));
@@ -133,56 +133,59 @@ void range_search(RangeCall& call) {
     decoding.settle_pasts(pasts);
     pasts = decoding.run();
   }
-  call.out(0, tokens(call, call.graph().body(bodies.back())));
+  call.out(0, tokens(call, call.bodies().body(bodies.back())));
   for (std::size_t i = 1; i < call.output_count(); ++i) call.top(i);
 }
 
 constexpr std::string_view kFreedom = "scores are not modelled";
 
 const OpDef kOps[] = {
-    {.name = "BeamSearch",
-     .domain = kMicrosoft,
-     .summary = "the best sequences of tokens that a decoder, called for every token, finds with several beams",
-     .signature =
-         "(input_ids: int32|float16|bfloat16|float32, max_length: int32, min_length?: int32, num_beams: int32, "
-         "num_return_sequences: int32, length_penalty?: T, repetition_penalty?: T, vocab_mask?: int32, "
-         "prefix_vocab_mask?: int32, attention_mask?: int32, decoder_input_ids?: int32, "
-         "logits_processor?: int32, cross_qk_layer_head?: int32, extra_decoding_ids?: int32, temperature?: T) -> "
-         "(sequences: int32, sequences_scores?: T, scores?: T, cross_qk?: T, non_speech_probs?: T) "
-         "where T: float",
-     .attrs = "decoder: graph; encoder: graph; init_decoder: graph; beginning_timestamp_token_id: int; "
+    {.identity =
+         {.name = "BeamSearch",
+          .domain = kMicrosoft,
+          .summary = "the best sequences of tokens that a decoder, called for every token, finds with several beams",
+          .signature =
+              "(input_ids: int32|float16|bfloat16|float32, max_length: int32, min_length?: int32, num_beams: int32, "
+              "num_return_sequences: int32, length_penalty?: T, repetition_penalty?: T, vocab_mask?: int32, "
+              "prefix_vocab_mask?: int32, attention_mask?: int32, decoder_input_ids?: int32, "
+              "logits_processor?: int32, cross_qk_layer_head?: int32, extra_decoding_ids?: int32, temperature?: T) -> "
+              "(sequences: int32, sequences_scores?: T, scores?: T, cross_qk?: T, non_speech_probs?: T) "
+              "where T: float",
+          .attrs =
+              "decoder: graph; encoder: graph; init_decoder: graph; beginning_timestamp_token_id: int; "
               "decoder_output_cross_qk: int; decoder_start_token_id: int; early_stopping: int; eos_token_id: int; "
               "model_type: int = 0; no_repeat_ngram_size: int; no_speech_token_id: int; no_timestamps_token_id: int; "
               "pad_token_id: int; start_of_lm_token_id: int; transcribe_token_id: int; translate_token_id: int; "
-              "vocab_size: int",
-     .freedom = kFreedom,
-     .infer = infer_search,
-     .range = range_search},
-    {.name = "GreedySearch",
-     .domain = kMicrosoft,
-     .summary = "the sequence of tokens that a decoder, called for every token, finds best each time",
-     .signature = "(input_ids: int32, max_length: int32, min_length?: int32, repetition_penalty?: T, "
-                  "vocab_mask?: int32, prefix_vocab_mask?: int32, attention_mask?: int32) -> (sequences: int32) "
-                  "where T: float",
-     .attrs = "decoder: graph; encoder: graph; init_decoder: graph; decoder_start_token_id: int; eos_token_id: int; "
-              "model_type: int = 0; no_repeat_ngram_size: int; pad_token_id: int; vocab_size: int",
-     .freedom = kFreedom,
-     .infer = infer_search,
-     .range = range_search},
-    {.name = "Sampling",
-     .domain = kMicrosoft,
-     .summary = "a sequence of tokens drawn by the scores of a decoder that is called for every token",
-     .signature = "(input_ids: int32, max_length: int32, min_length?: int32, repetition_penalty?: T, "
-                  "vocab_mask?: int32, prefix_vocab_mask?: int32, attention_mask?: int32, presence_mask?: int32, "
-                  "seed?: int32) -> (sequences: int32, filtered_logits?: T) where T: float",
-     .attrs = "decoder: graph; encoder: graph; init_decoder: graph; custom: int; decoder_start_token_id: int; "
-              "eos_token_id: int; filter_value: float; min_tokens_to_keep: int; model_type: int = 0; "
-              "no_repeat_ngram_size: int; pad_token_id: int; presence_penalty: float; temperature: float = 1; "
-              "top_p: float; vocab_size: int",
-     .freedom = kFreedom,
-     .random = true,
-     .infer = infer_search,
-     .range = range_search},
+              "vocab_size: int"},
+     .meaning = {.infer = infer_search, .freedom = kFreedom},
+     .analysis = {.range = range_search}},
+    {.identity =
+         {.name = "GreedySearch",
+          .domain = kMicrosoft,
+          .summary = "the sequence of tokens that a decoder, called for every token, finds best each time",
+          .signature = "(input_ids: int32, max_length: int32, min_length?: int32, repetition_penalty?: T, "
+                       "vocab_mask?: int32, prefix_vocab_mask?: int32, attention_mask?: int32) -> (sequences: int32) "
+                       "where T: float",
+          .attrs =
+              "decoder: graph; encoder: graph; init_decoder: graph; decoder_start_token_id: int; eos_token_id: int; "
+              "model_type: int = 0; no_repeat_ngram_size: int; pad_token_id: int; vocab_size: int"},
+     .meaning = {.infer = infer_search, .freedom = kFreedom},
+     .analysis = {.range = range_search}},
+    {.identity = {.name = "Sampling",
+                  .domain = kMicrosoft,
+                  .summary = "a sequence of tokens drawn by the scores of a decoder that is called for every token",
+                  .signature =
+                      "(input_ids: int32, max_length: int32, min_length?: int32, repetition_penalty?: T, "
+                      "vocab_mask?: int32, prefix_vocab_mask?: int32, attention_mask?: int32, presence_mask?: int32, "
+                      "seed?: int32) -> (sequences: int32, filtered_logits?: T) where T: float",
+                  .attrs =
+                      "decoder: graph; encoder: graph; init_decoder: graph; custom: int; decoder_start_token_id: int; "
+                      "eos_token_id: int; filter_value: float; min_tokens_to_keep: int; model_type: int = 0; "
+                      "no_repeat_ngram_size: int; pad_token_id: int; presence_penalty: float; temperature: float = 1; "
+                      "top_p: float; vocab_size: int"},
+     .meaning = {.infer = infer_search, .freedom = kFreedom},
+     .analysis = {.range = range_search},
+     .traits = {.random = true}},
 };
 
 }  // namespace

@@ -38,7 +38,7 @@ ScanParts scan_parts(const Call& call) {
   parts.inputs = static_cast<std::size_t>(scanned);
   parts.states = call.input_count() - parts.first - parts.inputs;
   require_body_arity(call, parts.body, parts.states + parts.inputs, parts.states);
-  parts.outputs = call.graph().body(parts.body).outputs.size() - parts.states;
+  parts.outputs = call.bodies().body(parts.body).outputs.size() - parts.states;
   if (call.output_count() > parts.states + parts.outputs) {
     throw Error("has " + std::to_string(call.output_count()) + " outputs, the body gives " +
                 std::to_string(parts.states + parts.outputs));
@@ -193,7 +193,7 @@ void eval_scan_by_axes(EvalCall& call, const ScanParts& parts) {
   for (std::size_t i = 0; i < parts.states; ++i) call.out(i, std::move(result.state[i]));
   const std::vector<std::int64_t> output_axes = flags(call, "scan_output_axes", parts.outputs);
   const std::vector<bool> prepend = directions(call, "scan_output_directions", parts.outputs);
-  const std::vector<ValueId>& body_outputs = call.graph().body(parts.body).outputs;
+  const std::vector<ValueId>& body_outputs = call.bodies().body(parts.body).outputs;
   for (std::size_t k = 0; k < parts.outputs; ++k) {
     std::vector<Tensor>& values = result.collected[k];
     if (prepend[k]) std::ranges::reverse(values);
@@ -246,7 +246,7 @@ std::vector<Tensor> scan_batch_entry(EvalCall& call, const ScanParts& parts, std
   const ScanResult result = run_scan(call, parts, std::move(state), inputs, length);
   std::vector<Tensor> outputs;
   for (const Datum& datum : result.state) outputs.push_back(require_tensor(datum, "a state"));
-  const std::vector<ValueId>& body_outputs = call.graph().body(parts.body).outputs;
+  const std::vector<ValueId>& body_outputs = call.bodies().body(parts.body).outputs;
   for (std::size_t k = 0; k < parts.outputs; ++k) {
     const Tensor values = collect(call, body_outputs[parts.states + k], result.collected[k], 0);
     Dims rest = values.dims();
@@ -278,17 +278,18 @@ void eval_scan(EvalCall& call) {
 }
 
 const OpDef kOps[] = {
-    {.name = "Scan",
-     .since = 8,
-     .summary = "runs a subgraph once per index of an axis of its inputs",
-     .signature = "(inputs...?: value) -> (final_state_and_scan_outputs...: value)",
-     .attrs = "body: graph; num_scan_inputs: int; directions: ints; scan_input_axes: ints; "
-              "scan_input_directions: ints; scan_output_axes: ints; scan_output_directions: ints",
-     .freedom = "opset 8: collected values beyond sequence_lens are 0, a backward scan starts at the last valid index",
-     .infer = infer_scan,
-     .eval = eval_scan,
-     .range = range_scan,
-     .vjp = scan_gradient},
+    {.identity = {.name = "Scan",
+                  .since = 8,
+                  .summary = "runs a subgraph once per index of an axis of its inputs",
+                  .signature = "(inputs...?: value) -> (final_state_and_scan_outputs...: value)",
+                  .attrs = "body: graph; num_scan_inputs: int; directions: ints; scan_input_axes: ints; "
+                           "scan_input_directions: ints; scan_output_axes: ints; scan_output_directions: ints"},
+     .meaning =
+         {.infer = infer_scan,
+          .eval = eval_scan,
+          .freedom =
+              "opset 8: collected values beyond sequence_lens are 0, a backward scan starts at the last valid index"},
+     .analysis = {.range = range_scan, .vjp = scan_gradient}},
 };
 
 }  // namespace

@@ -242,9 +242,9 @@ namespace {
 // A computed sigmoid passes 1 only for operands below 18: x * sigmoid(x) is not too large because of that.
 void limit_gate(RangeCall& call, std::size_t gate, std::size_t x) {
   constexpr double kGateIsOne = 32;
-  const Node* node = call.producer(gate);
-  const bool gates = node != nullptr && node->op->range == range_rising<sigmoid_of> &&
-                     node->inputs[0] == call.node().inputs[x] && is_float(call.out_dtype(0));
+  const Upstream behind = call.upstream(gate);
+  const bool gates = behind.op() != nullptr && behind.op()->analysis.range == range_rising<sigmoid_of> &&
+                     behind.input(0).is(call.upstream(x)) && is_float(call.out_dtype(0));
   if (!gates || !call.has_output(0)) return;
   const DType dtype = call.out_dtype(0);
   Range most_one = call.hull(gate);

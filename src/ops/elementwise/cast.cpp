@@ -38,7 +38,7 @@ DType dtype_from_onnx_name(std::string_view text) {
 }
 
 DType target(const Call& call) {
-  const Attr* to = call.node().attrs.find("to");
+  const Attr* to = call.attrs().find("to");
   if (to != nullptr && std::holds_alternative<std::string>(*to)) return dtype_from_onnx_name(call.text("to"));
   const std::int64_t code = call.integer("to");
   const auto dtype = dtype_from_code(code);
@@ -120,51 +120,46 @@ void range_bit_cast(RangeCall& call) {
 void cast_gradient(BuildCall& call) { call.give(0, call.cast(call.grad(0), call.in_type(0).dtype)); }
 
 const OpDef kOps[] = {
-    {.name = "Cast",
-     .summary = "elements converted to another dtype",
-     .signature =
-         "(input: T1) -> (output: T2) where T1: number | bool | string | float8 | uint4 | int4 | uint2 | int2, "
-         "T2: number | bool | string | float8 | uint4 | int4 | uint2 | int2",
-     .attrs = "to: value; saturate: int = 1; round_mode: string = up {up, down, nearest}",
-     .tf = "Cast",
-     .freedom =
-         "a float outside an integer dtype saturates at 64 bits and wraps, NaN gives 0; a negative number is NaN "
-         "in float8e8m0; floats are written with the fewest digits that read back, bools as 1 and 0",
-     .exact = true,
-     .infer = infer_cast,
-     .eval = eval_cast,
-     .range = range_cast_op,
-     .length = length_cast,
-     .vjp = cast_gradient,
-     .hazards = cast_hazards(),
-     .overflow = "FN206",
-     .elementwise = true},
-    {.name = "CastLike",
-     .since = 15,
-     .summary = "elements converted to the dtype of another tensor",
-     .signature = "(input: T1, target_type: T2) -> (output: T2) where T1: number | bool | string | float8 | uint4 | "
-                  "int4 | uint2 | int2, T2: number | bool | string | float8 | uint4 | int4 | uint2 | int2",
-     .attrs = kCastAttrs,
-     .freedom = "as Cast",
-     .exact = true,
-     .infer = infer_cast_like,
-     .eval = eval_cast_like,
-     .range = range_cast_op,
-     .vjp = cast_gradient,
-     .hazards = cast_hazards(),
-     .overflow = "FN206"},
-    {.name = "BitCast",
-     .since = 26,
-     .summary = "the same bits read as another dtype of the same width",
-     .signature = "(input: T1) -> (output: T2) where T1: any, T2: any",
-     .attrs = "to: int",
-     .tf = "Bitcast",
-     .freedom = "any bits but zero are true as a bool",
-     .exact = true,
-     .infer = infer_bit_cast,
-     .eval = eval_bit_cast,
-     .range = range_bit_cast,
-     .elementwise = true},
+    {.identity =
+         {.name = "Cast",
+          .summary = "elements converted to another dtype",
+          .signature =
+              "(input: T1) -> (output: T2) where T1: number | bool | string | float8 | uint4 | int4 | uint2 | int2, "
+              "T2: number | bool | string | float8 | uint4 | int4 | uint2 | int2",
+          .attrs = "to: value; saturate: int = 1; round_mode: string = up {up, down, nearest}",
+          .tf = "Cast"},
+     .meaning =
+         {.infer = infer_cast,
+          .eval = eval_cast,
+          .freedom =
+              "a float outside an integer dtype saturates at 64 bits and wraps, NaN gives 0; a negative number is NaN "
+              "in float8e8m0; floats are written with the fewest digits that read back, bools as 1 and 0"},
+     .analysis = {.range = range_cast_op,
+                  .length = length_cast,
+                  .vjp = cast_gradient,
+                  .hazards = cast_hazards(),
+                  .overflow = "FN206"},
+     .traits = {.exact = true, .elementwise = true}},
+    {.identity =
+         {.name = "CastLike",
+          .since = 15,
+          .summary = "elements converted to the dtype of another tensor",
+          .signature =
+              "(input: T1, target_type: T2) -> (output: T2) where T1: number | bool | string | float8 | uint4 | "
+              "int4 | uint2 | int2, T2: number | bool | string | float8 | uint4 | int4 | uint2 | int2",
+          .attrs = kCastAttrs},
+     .meaning = {.infer = infer_cast_like, .eval = eval_cast_like, .freedom = "as Cast"},
+     .analysis = {.range = range_cast_op, .vjp = cast_gradient, .hazards = cast_hazards(), .overflow = "FN206"},
+     .traits = {.exact = true}},
+    {.identity = {.name = "BitCast",
+                  .since = 26,
+                  .summary = "the same bits read as another dtype of the same width",
+                  .signature = "(input: T1) -> (output: T2) where T1: any, T2: any",
+                  .attrs = "to: int",
+                  .tf = "Bitcast"},
+     .meaning = {.infer = infer_bit_cast, .eval = eval_bit_cast, .freedom = "any bits but zero are true as a bool"},
+     .analysis = {.range = range_bit_cast},
+     .traits = {.exact = true, .elementwise = true}},
 };
 
 }  // namespace

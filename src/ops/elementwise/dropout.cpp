@@ -155,19 +155,23 @@ void dropout_gradient(BuildCall& call) {
 }
 
 const OpDef kOps[] = {
-    {.name = "Dropout",
-     .summary = "the input itself; in training each element is zeroed with probability ratio and the rest scaled up",
-     .signature = "(data: T, ratio?: R, training_mode?: bool) -> (output: T, mask?: any) where T: float | float8, "
-                  "R: float | float8",
-     .attrs = "ratio: float = 0.5; seed: int; is_test: int = 0; consumed_inputs: ints",
-     .freedom = "opsets 7 to 11 never train; with a seed the mask is numpy's RandomState(seed).uniform() >= ratio",
-     .random = true,
-     .infer = infer_dropout,
-     .eval = eval_dropout,
-     .range = range_dropout,
-     .vjp = dropout_gradient,
-     .hazards = dropout_hazards(),
-     .grants = {.narrow_kernels = true}},
+    {.identity =
+         {.name = "Dropout",
+          .summary =
+              "the input itself; in training each element is zeroed with probability ratio and the rest scaled up",
+          .signature = "(data: T, ratio?: R, training_mode?: bool) -> (output: T, mask?: any) where T: float | float8, "
+                       "R: float | float8",
+          .attrs = "ratio: float = 0.5; seed: int; is_test: int = 0; consumed_inputs: ints"},
+     .meaning =
+         {.infer = infer_dropout,
+          .eval = eval_dropout,
+          .freedom =
+              "opsets 7 to 11 never train; with a seed the mask is numpy's RandomState(seed).uniform() >= ratio"},
+     .analysis = {.range = range_dropout,
+                  .vjp = dropout_gradient,
+                  .hazards = dropout_hazards(),
+                  .grants = {.narrow_kernels = true}},
+     .traits = {.random = true}},
 };
 
 }  // namespace

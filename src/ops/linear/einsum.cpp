@@ -400,20 +400,22 @@ void range_einsum(RangeCall& call) {
 }
 
 const OpDef kOps[] = {
-    {.name = "Einsum",
-     .since = 12,
-     .summary = "sum of products of operands over the labels that the output does not have",
-     .signature = "(Inputs...: T) -> (Output: T) where T: number",
-     .attrs = "equation: string",
-     .tf = "Einsum",
-     .freedom = "one sum over all products, in the order in which the labels appear, in float32 (float64 for float64), "
-                "rounded once",
-     .infer = infer_einsum,
-     .eval = eval_einsum,
-     .range = range_einsum,
-     .vjp = einsum_gradient,
-     .overflow = "FN204",
-     .grants = {.ways = {Way::sums_first}, .measured_on = kOnnxRuntime}},
+    {.identity = {.name = "Einsum",
+                  .since = 12,
+                  .summary = "sum of products of operands over the labels that the output does not have",
+                  .signature = "(Inputs...: T) -> (Output: T) where T: number",
+                  .attrs = "equation: string",
+                  .tf = "Einsum"},
+     .meaning =
+         {.infer = infer_einsum,
+          .eval = eval_einsum,
+          .freedom =
+              "one sum over all products, in the order in which the labels appear, in float32 (float64 for float64), "
+              "rounded once"},
+     .analysis = {.range = range_einsum,
+                  .vjp = einsum_gradient,
+                  .overflow = "FN204",
+                  .grants = {.ways = {Way::sums_first}, .measured_on = kOnnxRuntime}}},
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/norm/norm_attrs.h"
 #include "ops/shared/lengths.h"
 #include "ops/windows/conv_range.h"
 #include "tensor/convert.h"
@@ -321,9 +322,8 @@ Affine affine_channels(RangeCall& call, const Rows& rows) {
 }  // namespace
 
 Length length_given_moments(RangeCall& call, const Rows& rows) {
-  const bool spatial = call.version() >= 9 || call.integer("spatial", 1) != 0;
-  const bool trains = call.integer("training_mode", 0) != 0 || call.output_count() > 1;
-  if (!spatial || trains || call.in_type(0).shape.size() < 2 || !has_axis(rows.axes, 1)) return {};
+  const bool given_only = !batch_trains(call) && call.output_count() == 1;
+  if (!batch_is_spatial(call) || !given_only || call.in_type(0).shape.size() < 2 || !has_axis(rows.axes, 1)) return {};
   const Affine affine = affine_channels(call, rows);
   if (!affine.known) return {};
   std::vector<double> product;

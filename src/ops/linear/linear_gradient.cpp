@@ -157,8 +157,8 @@ void give_bias_gradient(BuildCall& call, std::size_t bias) {
 
 void conv_gradient(BuildCall& call) {
   const ValueId x = call.in(0), w = call.in(1), gradient = call.grad(0);
-  if (call.wanted(0)) call.give(0, call.add("finity:ConvInputGradient", {gradient, w, x}, call.node().attrs));
-  if (call.wanted(1)) call.give(1, call.add("finity:ConvWeightGradient", {gradient, x, w}, call.node().attrs));
+  if (call.wanted(0)) call.give(0, call.add("finity:ConvInputGradient", {gradient, w, x}, call.attrs()));
+  if (call.wanted(1)) call.give(1, call.add("finity:ConvWeightGradient", {gradient, x, w}, call.attrs()));
   give_bias_gradient(call, 2);
 }
 

@@ -29,7 +29,7 @@ struct BlockLayout {
     if (n < 1 || k < 1) throw Error("attributes 'N' and 'K' are positive sizes");
     if (bits != 2 && bits != 4 && bits != 8) throw Unsupported("weights of " + std::to_string(bits) + " bits");
     if (block < 16 || (block & (block - 1)) != 0) throw Error("attribute 'block_size' is " + std::to_string(block));
-    blocks = (k + block - 1) / block;
+    blocks = k / block + (k % block != 0 ? 1 : 0);
   }
 };
 
@@ -178,7 +178,7 @@ void read_scales(const EvalCall& call, QuantizedTable& table) {
   const bool shared = is_float(call.in(0).dtype());
   for (std::size_t axis = 0; axis < table.dims.size(); ++axis) {
     const std::int64_t size = table.dims[axis];
-    const std::int64_t blocks = table.block == 0 ? 1 : (size + table.block - 1) / table.block;
+    const std::int64_t blocks = table.block == 0 ? 1 : size / table.block + (size % table.block != 0 ? 1 : 0);
     const std::int64_t wanted = axis == table.block_axis ? blocks : size;
     if (shared && scales.dim(axis) == 1) table.scale_strides[axis] = 0;
     else if (scales.dim(axis) != wanted) throw Error("scales have shape " + to_string(scales.dims()));
@@ -414,29 +414,29 @@ void range_gather_blocks(RangeCall& call) {
 }
 
 const OpDef kOps[] = {
-    {.name = "MatMulNBits",
-     .domain = kMicrosoft,
-     .summary = "product with a weight matrix of 2, 4 or 8 bits that has one scale per block",
-     .signature = "(A: T, B: uint8, scales: T, zero_points?: Z, g_idx?: int32, bias?: T) -> (Y: T) "
-                  "where T: float, Z: float | uint8",
-     .attrs = "K: int; N: int; accuracy_level: int = 0; bits: int = 4; block_size: int; weight_prepacked: int = 0",
-     .freedom = "weights are dequantised to float32 and A is not quantised, whatever accuracy_level allows; products "
-                "are added in index order in float32 and rounded once",
-     .infer = infer_matmul_nbits,
-     .eval = eval_matmul_nbits,
-     .range = range_matmul_nbits,
-     .overflow = "FN204"},
-    {.name = "GatherBlockQuantized",
-     .domain = kMicrosoft,
-     .summary = "rows of a table that is quantised in blocks, dequantised",
-     .signature = "(data: D, indices: int32 | int64, scales: T, zero_points?: D) -> (output: T) "
-                  "where D: int4 | uint4 | uint8 | float8 | float4e2m1, T: float",
-     .attrs = "bits: int = 4; block_size: int = 128; gather_axis: int = 0; quantize_axis: int = 1",
-     .freedom = "rounds once",
-     .infer = infer_gather_blocks,
-     .eval = eval_gather_blocks,
-     .range = range_gather_blocks,
-     .overflow = "FN204"},
+    {.identity =
+         {.name = "MatMulNBits",
+          .domain = kMicrosoft,
+          .summary = "product with a weight matrix of 2, 4 or 8 bits that has one scale per block",
+          .signature = "(A: T, B: uint8, scales: T, zero_points?: Z, g_idx?: int32, bias?: T) -> (Y: T) "
+                       "where T: float, Z: float | uint8",
+          .attrs =
+              "K: int; N: int; accuracy_level: int = 0; bits: int = 4; block_size: int; weight_prepacked: int = 0"},
+     .meaning =
+         {.infer = infer_matmul_nbits,
+          .eval = eval_matmul_nbits,
+          .freedom =
+              "weights are dequantised to float32 and A is not quantised, whatever accuracy_level allows; products "
+              "are added in index order in float32 and rounded once"},
+     .analysis = {.range = range_matmul_nbits, .overflow = "FN204"}},
+    {.identity = {.name = "GatherBlockQuantized",
+                  .domain = kMicrosoft,
+                  .summary = "rows of a table that is quantised in blocks, dequantised",
+                  .signature = "(data: D, indices: int32 | int64, scales: T, zero_points?: D) -> (output: T) "
+                               "where D: int4 | uint4 | uint8 | float8 | float4e2m1, T: float",
+                  .attrs = "bits: int = 4; block_size: int = 128; gather_axis: int = 0; quantize_axis: int = 1"},
+     .meaning = {.infer = infer_gather_blocks, .eval = eval_gather_blocks, .freedom = "rounds once"},
+     .analysis = {.range = range_gather_blocks, .overflow = "FN204"}},
 };
 
 }  // namespace

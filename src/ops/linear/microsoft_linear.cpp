@@ -16,6 +16,7 @@
 #include "ops/shared/move_elements.h"
 #include "ops/shared/range_rules.h"
 #include "ops/shared/shapes.h"
+#include "ops/table/composite.h"
 #include "ops/table/families.h"
 #include "ops/windows/conv_range.h"
 #include "tensor/convert.h"
@@ -116,7 +117,7 @@ Tensor activated(EvalCall& call, const Tensor& x) {
 
 Attrs without_activation(const Call& call) {
   Attrs attrs;
-  for (const auto& [name, value] : call.node().attrs) {
+  for (const auto& [name, value] : call.attrs()) {
     if (!name.starts_with("activation")) attrs.set(name, value);
   }
   return attrs;
@@ -142,26 +143,10 @@ void eval_fused_conv(EvalCall& call) {
 
 constexpr OtherOp kMatMul{.name = "MatMul", .version = 13};
 
-Tensor tanh_gelu(const Tensor& x) {
-  return map_unary(x, x.dtype(), [](auto v) {
-    const auto value = static_cast<double>(v);
-    return 0.5 * value * (1 + std::tanh(0.7978845608028654 * value * (1 + 0.044715 * value * value)));
-  });
+void infer_gemm_fast_gelu(InferCall& call) {
+  infer_as(call, kMatMul);
+  if (call.has_input(2)) require_bias(call, 2, call.outs()[0]);
 }
-
-void eval_gemm_fast_gelu(EvalCall& call) {
-  Tensor y = tensor_in(eval_other(call, kMatMul, {}, widened_inputs(call, 2)));
-  if (call.has_input(2)) {
-    const Datum bias = widened(call.datum(2));
-    if (y.rank() == 0 || bias.tensor()->dims() != Dims{y.dims().back()}) {
-      throw Error("bias has shape " + to_string(bias.tensor()->dims()));
-    }
-    y = map_binary(y, *bias.tensor(), y.dtype(), [](auto a, auto b) { return a + b; });
-  }
-  call.out(0, cast(tanh_gelu(y), call.in(0).dtype()));
-}
-
-void infer_gemm_fast_gelu(InferCall& call) { infer_as(call, kMatMul); }
 
 void infer_fused_gemm(InferCall& call) { infer_as(call, kGemm); }
 void infer_fused_conv(InferCall& call) { infer_as(call, kConv); }
@@ -245,23 +230,6 @@ void range_fused_conv(RangeCall& call) {
   call.out(0, activated_range(call, std::move(y)));
 }
 
-void range_gemm_fast_gelu(RangeCall& call) {
-  range_matmul(call);
-  if (!call.has_output(0)) return;
-  AbsTensor y = call.outs()[0];
-  const DType dtype = y.dtype;
-  const Type& type = call.out_type(0);
-  if (call.has_range(2)) {
-    const auto sum = [&](const Range& a, const Range& b) { return outward(dtype, add(dtype, a, b)); };
-    y = type.ranked ? zip_cells(y, call.in(2), dtype, sizes_of(type), call.max_cells(), sum)
-                    : uniform(type, sum(y.hull(), call.hull(2)));
-  }
-  const int ulps = call.ulps();
-  call.out(0, map_cells(y, dtype, [&](const Range& cell) {
-             return outward(dtype, gelu_by_tanh_of(dtype, outward(dtype, cell), ulps));
-           }));
-}
-
 // A matrix may be singular or nearly so, whatever its elements are; of size 1 it is a number.
 void range_inverse(RangeCall& call) {
   const AbsTensor& x = call.in(0);
@@ -314,84 +282,57 @@ void fused_conv_gradient(BuildCall& call) {
   give_through_one(call, write_activation(call, y));
 }
 
-void gemm_fast_gelu_gradient(BuildCall& call) {
-  ValueId y = call.add("MatMul", {call.in(0), call.in(1)});
-  if (call.has_input(2)) y = call.sum(y, call.in(2));
-  give_through_one(call, fast_gelu(call, y));
-}
-
 constexpr std::string_view kMatMulAttrs =
     "alpha: float = 1; transA: int = 0; transB: int = 0; transBatchA: int = 0; transBatchB: int = 0";
 constexpr std::string_view kFusedFreedom = "all in float32 (float64 for float64), rounded once";
 
 const OpDef kOps[] = {
-    {.name = "FusedMatMul",
-     .domain = kMicrosoft,
-     .summary = "alpha times a matrix product by numpy's rules, operands perhaps transposed",
-     .signature = "(A: T, B: T) -> (Y: T) where T: float",
-     .attrs = kMatMulAttrs,
-     .freedom = kDotFreedom,
-     .infer = infer_fused_matmul,
-     .eval = eval_fused_matmul,
-     .range = range_fused_matmul,
-     .vjp = fused_matmul_gradient,
-     .overflow = "FN204"},
-    {.name = "TransposeMatMul",
-     .domain = kMicrosoft,
-     .summary = "the former name of FusedMatMul",
-     .signature = "(A: T, B: T) -> (Y: T) where T: float",
-     .attrs = kMatMulAttrs,
-     .freedom = kDotFreedom,
-     .infer = infer_fused_matmul,
-     .eval = eval_fused_matmul,
-     .range = range_fused_matmul,
-     .vjp = fused_matmul_gradient,
-     .overflow = "FN204"},
-    {.name = "FusedGemm",
-     .domain = kMicrosoft,
-     .summary = "Gemm followed by an activation",
-     .signature = "(A: T, B: T, C?: T) -> (Y: T) where T: float",
-     .attrs = "activation: string; activation_alpha: float; activation_beta: float; activation_gamma: float; "
-              "alpha: float = 1; beta: float = 1; transA: int = 0; transB: int = 0",
-     .freedom = kFusedFreedom,
-     .infer = infer_fused_gemm,
-     .eval = eval_fused_gemm,
-     .range = range_fused_gemm,
-     .vjp = fused_gemm_gradient,
-     .overflow = "FN204"},
-    {.name = "GemmFastGelu",
-     .domain = kMicrosoft,
-     .summary = "gelu, approximated with tanh, of a matrix product plus bias",
-     .signature = "(X: T, W: T, bias?: T) -> (Y: T) where T: float",
-     .freedom = kFusedFreedom,
-     .infer = infer_gemm_fast_gelu,
-     .eval = eval_gemm_fast_gelu,
-     .range = range_gemm_fast_gelu,
-     .vjp = gemm_fast_gelu_gradient,
-     .overflow = "FN204"},
-    {.name = "FusedConv",
-     .domain = kMicrosoft,
-     .summary = "Conv, plus Z, followed by an activation",
-     .signature = "(X: T, W: T, B?: T, Z?: T) -> (Y: T) where T: float",
-     .attrs = "activation: string; activation_params: floats; auto_pad: string = NOTSET; dilations: ints; "
-              "group: int = 1; kernel_shape: ints; pads: ints; strides: ints",
-     .freedom = kFusedFreedom,
-     .infer = infer_fused_conv,
-     .eval = eval_fused_conv,
-     .range = range_fused_conv,
-     .vjp = fused_conv_gradient,
-     .overflow = "FN204"},
-    {.name = "Inverse",
-     .domain = kMicrosoft,
-     .summary = "inverse of each square matrix",
-     .signature = "(X: T) -> (Y: T) where T: float",
-     .tf = "MatrixInverse",
-     .freedom = "elimination with partial pivoting in float64, rounded once",
-     .infer = infer_same_shape,
-     .eval = eval_inverse,
-     .range = range_inverse,
-     .vjp = inverse_gradient,
-     .overflow = "FN101"},
+    {.identity = {.name = "FusedMatMul",
+                  .domain = kMicrosoft,
+                  .summary = "alpha times a matrix product by numpy's rules, operands perhaps transposed",
+                  .signature = "(A: T, B: T) -> (Y: T) where T: float",
+                  .attrs = kMatMulAttrs},
+     .meaning = {.infer = infer_fused_matmul, .eval = eval_fused_matmul, .freedom = kDotFreedom},
+     .analysis = {.range = range_fused_matmul, .vjp = fused_matmul_gradient, .overflow = "FN204"}},
+    {.identity = {.name = "TransposeMatMul",
+                  .domain = kMicrosoft,
+                  .summary = "the former name of FusedMatMul",
+                  .signature = "(A: T, B: T) -> (Y: T) where T: float",
+                  .attrs = kMatMulAttrs},
+     .meaning = {.infer = infer_fused_matmul, .eval = eval_fused_matmul, .freedom = kDotFreedom},
+     .analysis = {.range = range_fused_matmul, .vjp = fused_matmul_gradient, .overflow = "FN204"}},
+    {.identity = {.name = "FusedGemm",
+                  .domain = kMicrosoft,
+                  .summary = "Gemm followed by an activation",
+                  .signature = "(A: T, B: T, C?: T) -> (Y: T) where T: float",
+                  .attrs =
+                      "activation: string; activation_alpha: float; activation_beta: float; activation_gamma: float; "
+                      "alpha: float = 1; beta: float = 1; transA: int = 0; transB: int = 0"},
+     .meaning = {.infer = infer_fused_gemm, .eval = eval_fused_gemm, .freedom = kFusedFreedom},
+     .analysis = {.range = range_fused_gemm, .vjp = fused_gemm_gradient, .overflow = "FN204"}},
+    {.identity = {.name = "GemmFastGelu",
+                  .domain = kMicrosoft,
+                  .summary = "gelu, approximated with tanh, of a matrix product plus bias",
+                  .signature = "(X: T, W: T, bias?: T) -> (Y: T) where T: float"},
+     .meaning = {.infer = infer_gemm_fast_gelu, .eval = eval_body, .freedom = "in float64, rounded once"},
+     .analysis = {.range = range_body, .vjp = body_gradient, .overflow = "FN204"}},
+    {.identity = {.name = "FusedConv",
+                  .domain = kMicrosoft,
+                  .summary = "Conv, plus Z, followed by an activation",
+                  .signature = "(X: T, W: T, B?: T, Z?: T) -> (Y: T) where T: float",
+                  .attrs = "activation: string; activation_params: floats; auto_pad: string = NOTSET; dilations: ints; "
+                           "group: int = 1; kernel_shape: ints; pads: ints; strides: ints"},
+     .meaning = {.infer = infer_fused_conv, .eval = eval_fused_conv, .freedom = kFusedFreedom},
+     .analysis = {.range = range_fused_conv, .vjp = fused_conv_gradient, .overflow = "FN204"}},
+    {.identity = {.name = "Inverse",
+                  .domain = kMicrosoft,
+                  .summary = "inverse of each square matrix",
+                  .signature = "(X: T) -> (Y: T) where T: float",
+                  .tf = "MatrixInverse"},
+     .meaning = {.infer = infer_same_shape,
+                 .eval = eval_inverse,
+                 .freedom = "elimination with partial pivoting in float64, rounded once"},
+     .analysis = {.range = range_inverse, .vjp = inverse_gradient, .overflow = "FN101"}},
 };
 
 }  // namespace

@@ -319,9 +319,9 @@ void one_hot_gradient(BuildCall& call) {
   const DType dtype = call.in_type(2).dtype;
   const auto total_where = [&](double off, double on) {
     const double values[] = {off, on};
-    std::vector<ValueId> inputs = call.node().inputs;
+    std::vector<ValueId> inputs = call.inputs();
     inputs[2] = call.writer().constant(from_elements<double>(dtype, {2}, values));
-    const ValueId mask = call.writer().repeat(call.node(), std::move(inputs), call.node().attrs).front();
+    const ValueId mask = call.writer().repeat(call.description(), std::move(inputs), call.attrs()).front();
     const ValueId total =
         call.add("ReduceSum", {call.product(mask, call.grad(0))}, with_attr("keepdims", std::int64_t{0}));
     return reshape_to(call, total, {1});
@@ -331,48 +331,40 @@ void one_hot_gradient(BuildCall& call) {
 }
 
 const OpDef kOps[] = {
-    {.name = "Gather",
-     .summary = "slices of one axis, by index",
-     .signature = "(data: T, indices: int32 | int64) -> (output: T) where T: any",
-     .attrs = "axis: int = 0",
-     .tf = "GatherV2",
-     .exact = true,
-     .infer = infer_gather,
-     .eval = eval_gather,
-     .range = range_gather,
-     .vjp = gradient_of_gather},
-    {.name = "GatherElements",
-     .since = 11,
-     .summary = "for each index the element at its place, with `axis` replaced by the index",
-     .signature = "(data: T, indices: int32 | int64) -> (output: T) where T: any",
-     .attrs = "axis: int = 0",
-     .exact = true,
-     .infer = infer_gather_elements,
-     .eval = eval_gather_elements,
-     .range = range_gather_elements,
-     .vjp = gather_elements_gradient},
-    {.name = "GatherND",
-     .since = 11,
-     .summary = "slices by index tuples",
-     .signature = "(data: T, indices: int64) -> (output: T) where T: any",
-     .attrs = "batch_dims: int = 0",
-     .tf = "GatherNd",
-     .exact = true,
-     .infer = infer_gather_nd,
-     .eval = eval_gather_nd,
-     .range = range_gather_nd,
-     .vjp = gather_nd_gradient},
-    {.name = "OneHot",
-     .since = 9,
-     .summary = "values[1] where the new axis equals the index, values[0] elsewhere",
-     .signature = "(indices: number, depth: number, values: T) -> (output: T) where T: any",
-     .attrs = "axis: int = -1",
-     .tf = "OneHot",
-     .exact = true,
-     .infer = infer_one_hot,
-     .eval = eval_one_hot,
-     .range = range_one_hot,
-     .vjp = one_hot_gradient},
+    {.identity = {.name = "Gather",
+                  .summary = "slices of one axis, by index",
+                  .signature = "(data: T, indices: int32 | int64) -> (output: T) where T: any",
+                  .attrs = "axis: int = 0",
+                  .tf = "GatherV2"},
+     .meaning = {.infer = infer_gather, .eval = eval_gather},
+     .analysis = {.range = range_gather, .vjp = gradient_of_gather},
+     .traits = {.exact = true}},
+    {.identity = {.name = "GatherElements",
+                  .since = 11,
+                  .summary = "for each index the element at its place, with `axis` replaced by the index",
+                  .signature = "(data: T, indices: int32 | int64) -> (output: T) where T: any",
+                  .attrs = "axis: int = 0"},
+     .meaning = {.infer = infer_gather_elements, .eval = eval_gather_elements},
+     .analysis = {.range = range_gather_elements, .vjp = gather_elements_gradient},
+     .traits = {.exact = true}},
+    {.identity = {.name = "GatherND",
+                  .since = 11,
+                  .summary = "slices by index tuples",
+                  .signature = "(data: T, indices: int64) -> (output: T) where T: any",
+                  .attrs = "batch_dims: int = 0",
+                  .tf = "GatherNd"},
+     .meaning = {.infer = infer_gather_nd, .eval = eval_gather_nd},
+     .analysis = {.range = range_gather_nd, .vjp = gather_nd_gradient},
+     .traits = {.exact = true}},
+    {.identity = {.name = "OneHot",
+                  .since = 9,
+                  .summary = "values[1] where the new axis equals the index, values[0] elsewhere",
+                  .signature = "(indices: number, depth: number, values: T) -> (output: T) where T: any",
+                  .attrs = "axis: int = -1",
+                  .tf = "OneHot"},
+     .meaning = {.infer = infer_one_hot, .eval = eval_one_hot},
+     .analysis = {.range = range_one_hot, .vjp = one_hot_gradient},
+     .traits = {.exact = true}},
 };
 
 }  // namespace

@@ -81,14 +81,14 @@ void scatter_back(BuildCall& call, std::size_t operand, const std::vector<std::s
   const ValueId x = call.in(operand);
   const ValueId one = call.scalar(1, DType::int64);
   const ValueId past_last = call.sum(element_count(call, x), one);
-  std::vector<ValueId> inputs = call.node().inputs;
+  std::vector<ValueId> inputs = call.inputs();
   // Numbers start at 1: the zeros that some ops fill in are no element.
   inputs[operand] = reshape_like(call, call.add("Range", {one, past_last, one}), x);
   for (const std::size_t other : others) {
     if (other != operand && call.has_input(other)) inputs[other] = zero_numbers_like(call, call.in(other));
   }
   const std::vector<ValueId> moved =
-      call.writer().repeat(call.node(), std::move(inputs), attrs != nullptr ? *attrs : call.node().attrs);
+      call.writer().repeat(call.description(), std::move(inputs), attrs != nullptr ? *attrs : call.attrs());
   ValueId slots = empty_slots(call, past_last, call.type(x).dtype);
   for (std::size_t i = 0; i < moved.size(); ++i) {
     if (!moved[i].valid() || !call.has_grad(i)) continue;

@@ -22,8 +22,7 @@ std::string elements_text(const RangeCall& call, std::size_t input) {
     return text;
   }
   // Inside a loop the same value has other elements in each iteration.
-  const bool in_loop = call.graph().body(call.node().body).owner.valid();
-  if (!x.identity.valid() || (in_loop && !x.exact)) return "";
+  if (!x.identity.valid() || (call.description().loops > 0 && !x.exact)) return "";
   return "v" + std::to_string(x.identity.index);
 }
 

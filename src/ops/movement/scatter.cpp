@@ -117,7 +117,15 @@ Range sum_with(DType dtype, DType accumulator, const Range& data, const Range& u
     result = from_bounds(dtype, update.lo >= 0 ? std::max(lo - slack, std::min(data.lo, 0.0)) : lo - slack,
                          update.hi <= 0 ? std::min(hi + slack, std::max(data.hi, 0.0)) : hi + slack);
     const bool carried = !is_float(dtype) || (size + slack) <= max_finite(accumulator);
-    if (!carried) result = join(result, top(dtype));
+    // Sums of what is not negative overflow to one side only.
+    if (!carried && is_float(dtype) && data.lo >= 0 && update.lo >= 0) {
+      Range above = any_finite(dtype);
+      above.lo = 0;
+      above.pinf = true;
+      result = join(result, above);
+    } else if (!carried) {
+      result = join(result, top(dtype));
+    }
   }
   result = join(result, data);
   result.nan |= update.nan || (data.pinf && update.ninf) || (data.ninf && update.pinf) || (update.pinf && update.ninf);
@@ -301,7 +309,7 @@ struct ScatterGradient {
 
   ValueId gathered(ValueId from) const { return call.add(gather, {from, call.in(1)}, gather_attrs); }
   ValueId scattered(ValueId data, ValueId updates) const {
-    return call.writer().repeat(call.node(), {data, call.in(1), updates}, call.node().attrs).front();
+    return call.writer().repeat(call.description(), {data, call.in(1), updates}, call.attrs()).front();
   }
 
   void replaced() const {
@@ -344,58 +352,49 @@ void scatter_nd_gradient(BuildCall& call) { ScatterGradient{call, "GatherND", {}
 
 void tensor_scatter_gradient(BuildCall& call) {
   if (call.wanted(0)) {
-    std::vector<ValueId> inputs = call.node().inputs;
+    std::vector<ValueId> inputs = call.inputs();
     inputs[0] = call.grad(0);
     inputs[1] = call.zeros_like(call.in(1));
-    call.give(0, call.writer().repeat(call.node(), std::move(inputs), call.node().attrs).front());
+    call.give(0, call.writer().repeat(call.description(), std::move(inputs), call.attrs()).front());
   }
   scatter_back(call, 1, {0});
 }
 
 const OpDef kOps[] = {
-    {.name = "Scatter",
-     .since = 9,
-     .until = 10,
-     .summary = "the old name of ScatterElements",
-     .signature = "(data: T, indices: int32 | int64, updates: T) -> (output: T) where T: any",
-     .attrs = "axis: int = 0",
-     .freedom = kOrder,
-     .infer = infer_scatter_elements,
-     .eval = eval_scatter_elements,
-     .range = range_scatter,
-     .vjp = scatter_elements_gradient},
-    {.name = "ScatterElements",
-     .since = 11,
-     .summary = "data with each update written at its own place, `axis` replaced by the index",
-     .signature = "(data: T, indices: int32 | int64, updates: T) -> (output: T) where T: any",
-     .attrs = "axis: int = 0; reduction: string = none {none, add, mul, max, min}",
-     .freedom = kOrder,
-     .infer = infer_scatter_elements,
-     .eval = eval_scatter_elements,
-     .range = range_scatter,
-     .vjp = scatter_elements_gradient,
-     .grants = {.ways = {Way::passes_over_nan}, .measured_on = kOnnxRuntime}},
-    {.name = "ScatterND",
-     .since = 11,
-     .summary = "data with slices written at index tuples",
-     .signature = "(data: T, indices: int64, updates: T) -> (output: T) where T: any",
-     .attrs = "reduction: string = none {none, add, mul, max, min}",
-     .tf = "TensorScatterUpdate",
-     .freedom = kOrder,
-     .infer = infer_scatter_nd,
-     .eval = eval_scatter_nd,
-     .range = range_scatter,
-     .vjp = scatter_nd_gradient,
-     .grants = {.ways = {Way::passes_over_nan}, .measured_on = kOnnxRuntime}},
-    {.name = "TensorScatter",
-     .since = 24,
-     .summary = "a cache with new steps written at each sequence's own position",
-     .signature = "(past_cache: T, update: T, write_indices?: int64) -> (present_cache: T) where T: any",
-     .attrs = "axis: int = -2; mode: string = linear {linear, circular}",
-     .infer = infer_tensor_scatter,
-     .eval = eval_tensor_scatter,
-     .range = range_tensor_scatter,
-     .vjp = tensor_scatter_gradient},
+    {.identity = {.name = "Scatter",
+                  .since = 9,
+                  .until = 10,
+                  .summary = "the old name of ScatterElements",
+                  .signature = "(data: T, indices: int32 | int64, updates: T) -> (output: T) where T: any",
+                  .attrs = "axis: int = 0"},
+     .meaning = {.infer = infer_scatter_elements, .eval = eval_scatter_elements, .freedom = kOrder},
+     .analysis = {.range = range_scatter, .vjp = scatter_elements_gradient}},
+    {.identity = {.name = "ScatterElements",
+                  .since = 11,
+                  .summary = "data with each update written at its own place, `axis` replaced by the index",
+                  .signature = "(data: T, indices: int32 | int64, updates: T) -> (output: T) where T: any",
+                  .attrs = "axis: int = 0; reduction: string = none {none, add, mul, max, min}"},
+     .meaning = {.infer = infer_scatter_elements, .eval = eval_scatter_elements, .freedom = kOrder},
+     .analysis = {.range = range_scatter,
+                  .vjp = scatter_elements_gradient,
+                  .grants = {.ways = {Way::passes_over_nan}, .measured_on = kOnnxRuntime}}},
+    {.identity = {.name = "ScatterND",
+                  .since = 11,
+                  .summary = "data with slices written at index tuples",
+                  .signature = "(data: T, indices: int64, updates: T) -> (output: T) where T: any",
+                  .attrs = "reduction: string = none {none, add, mul, max, min}",
+                  .tf = "TensorScatterUpdate"},
+     .meaning = {.infer = infer_scatter_nd, .eval = eval_scatter_nd, .freedom = kOrder},
+     .analysis = {.range = range_scatter,
+                  .vjp = scatter_nd_gradient,
+                  .grants = {.ways = {Way::passes_over_nan}, .measured_on = kOnnxRuntime}}},
+    {.identity = {.name = "TensorScatter",
+                  .since = 24,
+                  .summary = "a cache with new steps written at each sequence's own position",
+                  .signature = "(past_cache: T, update: T, write_indices?: int64) -> (present_cache: T) where T: any",
+                  .attrs = "axis: int = -2; mode: string = linear {linear, circular}"},
+     .meaning = {.infer = infer_tensor_scatter, .eval = eval_tensor_scatter},
+     .analysis = {.range = range_tensor_scatter, .vjp = tensor_scatter_gradient}},
 };
 
 }  // namespace

@@ -258,9 +258,9 @@ void range_unique(RangeCall& call) {
 // Each distinct value comes from where it occurs first.
 void unique_gradient(BuildCall& call) {
   if (!call.wanted(0) || !call.has_grad(0)) return;
-  Node all = call.node();
-  all.outputs.assign(4, call.out(0));
-  const ValueId first = call.writer().repeat(all, all.inputs, all.attrs)[1];
+  OpCall all = call.description();
+  all.outputs = Places(4);
+  const ValueId first = call.writer().repeat(all, call.inputs(), call.attrs())[1];
   if (call.has_attr("axis")) {
     return call.give(0, gather_gradient(call, call.grad(0), call.in(0), first, call.integer("axis")));
   }
@@ -269,36 +269,32 @@ void unique_gradient(BuildCall& call) {
 }
 
 const OpDef kOps[] = {
-    {.name = "Compress",
-     .since = 9,
-     .summary = "the slices of an axis, or the elements, where condition is true",
-     .signature = "(input: T, condition: bool) -> (output: T) where T: any",
-     .attrs = "axis: int",
-     .exact = true,
-     .infer = infer_compress,
-     .eval = eval_compress,
-     .range = range_compress,
-     .vjp = movement_gradient},
-    {.name = "NonZero",
-     .since = 9,
-     .summary = "indices of the elements that are not zero, one column each",
-     .signature = "(X: any) -> (Y: int64)",
-     .exact = true,
-     .infer = infer_non_zero,
-     .eval = eval_non_zero,
-     .range = range_non_zero,
-     .vjp = flat},
-    {.name = "Unique",
-     .since = 11,
-     .summary = "distinct elements or slices, where they occur first and how often",
-     .signature = "(X: T) -> (Y: T, indices?: int64, inverse_indices?: int64, counts?: int64) where T: any",
-     .attrs = "sorted: int = 1; axis: int",
-     .freedom = "NaNs are one value, after all others; zeros of either sign are one value",
-     .exact = true,
-     .infer = infer_unique,
-     .eval = eval_unique,
-     .range = range_unique,
-     .vjp = unique_gradient},
+    {.identity = {.name = "Compress",
+                  .since = 9,
+                  .summary = "the slices of an axis, or the elements, where condition is true",
+                  .signature = "(input: T, condition: bool) -> (output: T) where T: any",
+                  .attrs = "axis: int"},
+     .meaning = {.infer = infer_compress, .eval = eval_compress},
+     .analysis = {.range = range_compress, .vjp = movement_gradient},
+     .traits = {.exact = true}},
+    {.identity = {.name = "NonZero",
+                  .since = 9,
+                  .summary = "indices of the elements that are not zero, one column each",
+                  .signature = "(X: any) -> (Y: int64)"},
+     .meaning = {.infer = infer_non_zero, .eval = eval_non_zero},
+     .analysis = {.range = range_non_zero, .vjp = flat},
+     .traits = {.exact = true}},
+    {.identity = {.name = "Unique",
+                  .since = 11,
+                  .summary = "distinct elements or slices, where they occur first and how often",
+                  .signature =
+                      "(X: T) -> (Y: T, indices?: int64, inverse_indices?: int64, counts?: int64) where T: any",
+                  .attrs = "sorted: int = 1; axis: int"},
+     .meaning = {.infer = infer_unique,
+                 .eval = eval_unique,
+                 .freedom = "NaNs are one value, after all others; zeros of either sign are one value"},
+     .analysis = {.range = range_unique, .vjp = unique_gradient},
+     .traits = {.exact = true}},
 };
 
 }  // namespace

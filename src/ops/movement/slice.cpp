@@ -270,27 +270,22 @@ void slice_gradient(BuildCall& call) {
 }
 
 const OpDef kOps[] = {
-    {.name = "Slice",
-     .summary = "every step-th index from start to end along some axes",
-     .signature = "(data: T, starts?: I, ends?: I, axes?: I, steps?: I) -> (output: T) "
-                  "where T: any, I: int32 | int64",
-     .attrs = "starts: ints; ends: ints; axes: ints",
-     .tf = "StridedSlice",
-     .exact = true,
-     .infer = infer_slice,
-     .eval = eval_slice,
-     .range = range_slice,
-     .length = length_part,
-     .vjp = slice_gradient},
-    {.name = "DynamicSlice",
-     .until = 9,
-     .summary = "Slice with computed bounds, an experimental op of early releases",
-     .signature = "(data: T, starts: I, ends: I, axes?: I) -> (output: T) where T: any, I: int32 | int64",
-     .exact = true,
-     .infer = infer_slice,
-     .eval = eval_slice,
-     .range = range_slice,
-     .vjp = slice_gradient},
+    {.identity = {.name = "Slice",
+                  .summary = "every step-th index from start to end along some axes",
+                  .signature = "(data: T, starts?: I, ends?: I, axes?: I, steps?: I) -> (output: T) "
+                               "where T: any, I: int32 | int64",
+                  .attrs = "starts: ints; ends: ints; axes: ints",
+                  .tf = "StridedSlice"},
+     .meaning = {.infer = infer_slice, .eval = eval_slice},
+     .analysis = {.range = range_slice, .length = length_part, .vjp = slice_gradient},
+     .traits = {.exact = true}},
+    {.identity = {.name = "DynamicSlice",
+                  .until = 9,
+                  .summary = "Slice with computed bounds, an experimental op of early releases",
+                  .signature = "(data: T, starts: I, ends: I, axes?: I) -> (output: T) where T: any, I: int32 | int64"},
+     .meaning = {.infer = infer_slice, .eval = eval_slice},
+     .analysis = {.range = range_slice, .vjp = slice_gradient},
+     .traits = {.exact = true}},
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <span>
 #include <utility>
 
+#include "ops/norm/norm_attrs.h"
 #include "ops/norm/norm_gradient.h"
 #include "ops/norm/norm_range.h"
 #include "ops/reduce/reduced_axes.h"
@@ -35,21 +36,13 @@ bool wants_statistics(const Call& call) {
   return call.has_output(1) || call.has_output(2) || call.has_output(3) || call.has_output(4);
 }
 
-bool trains(const Call& call) {
-  if (call.version() >= 14) return call.integer("training_mode") != 0;
-  // Before, asking for the statistics meant training; up to opset 6 `is_test` could still deny it.
-  return wants_statistics(call) && (call.version() >= 7 || call.integer("is_test") == 0);
-}
-
-bool is_spatial(const Call& call) { return call.version() >= 9 || call.integer("spatial") != 0; }
-
 // x as [N, features, inner]: a feature is a channel, or every position of it when not spatial. A vector has one
 // channel.
 AxisView features_of(const Call& call, const Tensor& x) {
   if (x.rank() == 0) throw Error("X is a scalar, expected rank 1 or more");
   if (x.rank() == 1) return AxisView(Dims{x.dim(0), 1}, 1);
   AxisView view(x.dims(), 1);
-  if (!is_spatial(call)) {
+  if (!batch_is_spatial(call)) {
     view.length *= view.inner;
     view.inner = 1;
   }
@@ -110,13 +103,13 @@ void eval_batch_norm(EvalCall& call) {
   const AxisView view = features_of(call, x);
   bool wide = x.dtype() == DType::float64;
   for (std::size_t i = 1; i < 5; ++i) {
-    check_size(call.in(i), signature_of(*call.node().op).inputs[i].name, view.length);
+    check_size(call.in(i), signature_of(call.op()).inputs[i].name, view.length);
     wide = wide || call.in(i).dtype() == DType::float64;
   }
   with_float_sum_type(wide ? DType::float64 : DType::float32, [&]<class A>() {
     const std::vector<A> values = elements<A>(x);
     const std::vector<Moments<A>> given = given_moments<A>(call);
-    if (!trains(call)) {
+    if (!batch_trains(call)) {
       call.out(0, apply_moments(call, values, view, given));
       return;
     }
@@ -127,12 +120,12 @@ void eval_batch_norm(EvalCall& call) {
 }
 
 void infer_batch_norm(InferCall& call) {
-  if (call.version() >= 14 && wants_statistics(call) && !trains(call)) {
+  if (call.version() >= 14 && wants_statistics(call) && !batch_trains(call)) {
     throw Error("has outputs for statistics, which needs training_mode = 1");
   }
   require_min_rank(call, 0, 1);
   infer_same_shape(call);
-  const bool channels = call.ranked(0) && is_spatial(call);
+  const bool channels = call.ranked(0) && batch_is_spatial(call);
   const Dim count = !channels ? Dim{} : call.rank(0) == 1 ? Dim::of(1) : call.shape(0)[1];
   for (std::size_t i = 1; i < 5; ++i) {
     if (!channels || !call.ranked(i) || call.rank(i) != 1) continue;
@@ -311,68 +304,74 @@ void infer_local_response_norm(InferCall& call) {
 constexpr std::string_view kFloatToFloat = "(X: T) -> (Y: T) where T: float";
 
 const OpDef kOps[] = {
-    {.name = "BatchNormalization",
-     .summary =
-         "(x - mean) / sqrt(variance + epsilon) * scale + bias per channel; in training with the batch's moments",
-     .signature = "(X: T, scale: T1, B: T1, input_mean: T2, input_var: T2) -> (Y: T, running_mean?: T2, "
-                  "running_var?: T2, saved_mean?: T2, saved_var?: T2) where T: float, T1: float, T2: float",
-     .attrs = "epsilon: float = 1e-05; momentum: float = 0.9; training_mode: int = 0; spatial: int = 1; "
-              "is_test: int = 0; consumed_inputs: ints",
-     .tf = "FusedBatchNormV3",
-     .freedom = "computes in float32 (float64 when an operand is) and rounds once; before opset 14 it trains when "
-                "statistics are asked for; variance in two passes",
-     .infer = infer_batch_norm,
-     .eval = eval_batch_norm,
-     .range = range_batch_norm,
-     .length = length_given_moments,
-     .vjp = batch_norm_gradient,
-     .hazards = batch_norm_hazards(),
-     .grants = {.ways = {Way::factor_and_term}, .measured_on = kOnnxRuntime}},
-    {.name = "InstanceNormalization",
-     .summary = "(x - mean) / sqrt(variance + epsilon) * scale + bias with the moments of each instance and channel",
-     .signature = "(input: T, scale: T, B: T) -> (output: T) where T: float",
-     .attrs = "epsilon: float = 1e-05; consumed_inputs: ints",
-     .freedom = "computes in float32 (float64 for float64) and rounds once; variance in two passes",
-     .infer = infer_instance_norm,
-     .eval = eval_instance_norm,
-     .range = range_instance_norm,
-     .vjp = instance_norm_gradient,
-     .hazards = instance_norm_hazards(),
-     .grants = {.ways = {Way::factor_and_term}, .measured_on = kOnnxRuntime}},
-    {.name = "MeanVarianceNormalization",
-     .since = 9,
-     .summary = "(x - mean) / (standard deviation + 1e-9) over axes, by default all but the channel's",
-     .signature = kFloatToFloat,
-     .attrs = "axes: ints",
-     .freedom = "computes in float32 (float64 for float64) and rounds once; variance in two passes, never negative",
-     .infer = infer_mean_variance_norm,
-     .eval = eval_mean_variance_norm,
-     .range = range_mean_variance_norm,
-     .vjp = mean_variance_norm_gradient,
-     .hazards = mean_variance_norm_hazards(),
-     .grants = {.ways = {Way::no_epsilon}, .elsewhere = {Way::difference_of_squares}, .measured_on = kOnnxRuntime}},
-    {.name = "LpNormalization",
-     .summary = "x divided by its L1 or L2 norm along an axis; 0 where the norm is 0",
-     .signature = "(input: T) -> (output: T) where T: float",
-     .attrs = "axis: int = -1; p: int = 2",
-     .freedom = "sums pairwise in float32 (float64 for float64) and rounds once",
-     .infer = infer_lp_norm,
-     .eval = eval_lp_norm,
-     .range = range_lp_norm,
-     .vjp = lp_norm_gradient,
-     .hazards = lp_norm_hazards()},
-    {.name = "LRN",
-     .summary = "x / (bias + alpha / size * sum of squares over neighbouring channels) ^ beta",
-     .signature = kFloatToFloat,
-     .attrs = "alpha: float = 0.0001; beta: float = 0.75; bias: float = 1.0; size: int",
-     .tf = "LRN",
-     .freedom = "the sum is taken in float32 (float64 for float64), the rest in float64",
-     .infer = infer_local_response_norm,
-     .eval = eval_local_response_norm,
-     .range = range_local_response_norm,
-     .vjp = local_response_norm_gradient,
-     .hazards = local_response_norm_hazards(),
-     .grants = {.ways = {Way::difference_of_squares}, .measured_on = kOnnxRuntime}},
+    {.identity =
+         {.name = "BatchNormalization",
+          .summary =
+              "(x - mean) / sqrt(variance + epsilon) * scale + bias per channel; in training with the batch's moments",
+          .signature = "(X: T, scale: T1, B: T1, input_mean: T2, input_var: T2) -> (Y: T, running_mean?: T2, "
+                       "running_var?: T2, saved_mean?: T2, saved_var?: T2) where T: float, T1: float, T2: float",
+          .attrs = "epsilon: float = 1e-05; momentum: float = 0.9; training_mode: int = 0; spatial: int = 1; "
+                   "is_test: int = 0; consumed_inputs: ints",
+          .tf = "FusedBatchNormV3"},
+     .meaning = {.infer = infer_batch_norm,
+                 .eval = eval_batch_norm,
+                 .freedom =
+                     "computes in float32 (float64 when an operand is) and rounds once; before opset 14 it trains when "
+                     "statistics are asked for; variance in two passes"},
+     .analysis = {.range = range_batch_norm,
+                  .length = length_given_moments,
+                  .vjp = batch_norm_gradient,
+                  .hazards = batch_norm_hazards(),
+                  .grants = {.ways = {Way::factor_and_term}, .measured_on = kOnnxRuntime}}},
+    {.identity =
+         {.name = "InstanceNormalization",
+          .summary =
+              "(x - mean) / sqrt(variance + epsilon) * scale + bias with the moments of each instance and channel",
+          .signature = "(input: T, scale: T, B: T) -> (output: T) where T: float",
+          .attrs = "epsilon: float = 1e-05; consumed_inputs: ints"},
+     .meaning = {.infer = infer_instance_norm,
+                 .eval = eval_instance_norm,
+                 .freedom = "computes in float32 (float64 for float64) and rounds once; variance in two passes"},
+     .analysis = {.range = range_instance_norm,
+                  .vjp = instance_norm_gradient,
+                  .hazards = instance_norm_hazards(),
+                  .grants = {.ways = {Way::factor_and_term}, .measured_on = kOnnxRuntime}}},
+    {.identity = {.name = "MeanVarianceNormalization",
+                  .since = 9,
+                  .summary = "(x - mean) / (standard deviation + 1e-9) over axes, by default all but the channel's",
+                  .signature = kFloatToFloat,
+                  .attrs = "axes: ints"},
+     .meaning =
+         {.infer = infer_mean_variance_norm,
+          .eval = eval_mean_variance_norm,
+          .freedom =
+              "computes in float32 (float64 for float64) and rounds once; variance in two passes, never negative"},
+     .analysis = {.range = range_mean_variance_norm,
+                  .vjp = mean_variance_norm_gradient,
+                  .hazards = mean_variance_norm_hazards(),
+                  .grants = {.ways = {Way::no_epsilon},
+                             .elsewhere = {Way::difference_of_squares},
+                             .measured_on = kOnnxRuntime}}},
+    {.identity = {.name = "LpNormalization",
+                  .summary = "x divided by its L1 or L2 norm along an axis; 0 where the norm is 0",
+                  .signature = "(input: T) -> (output: T) where T: float",
+                  .attrs = "axis: int = -1; p: int = 2"},
+     .meaning = {.infer = infer_lp_norm,
+                 .eval = eval_lp_norm,
+                 .freedom = "sums pairwise in float32 (float64 for float64) and rounds once"},
+     .analysis = {.range = range_lp_norm, .vjp = lp_norm_gradient, .hazards = lp_norm_hazards()}},
+    {.identity = {.name = "LRN",
+                  .summary = "x / (bias + alpha / size * sum of squares over neighbouring channels) ^ beta",
+                  .signature = kFloatToFloat,
+                  .attrs = "alpha: float = 0.0001; beta: float = 0.75; bias: float = 1.0; size: int",
+                  .tf = "LRN"},
+     .meaning = {.infer = infer_local_response_norm,
+                 .eval = eval_local_response_norm,
+                 .freedom = "the sum is taken in float32 (float64 for float64), the rest in float64"},
+     .analysis = {.range = range_local_response_norm,
+                  .vjp = local_response_norm_gradient,
+                  .hazards = local_response_norm_hazards(),
+                  .grants = {.ways = {Way::difference_of_squares}, .measured_on = kOnnxRuntime}}},
 };
 
 }  // namespace

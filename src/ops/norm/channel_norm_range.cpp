@@ -3,6 +3,7 @@
 #include <cmath>
 #include <optional>
 
+#include "ops/norm/norm_attrs.h"
 #include "ops/norm/norm_range.h"
 #include "ops/reduce/reduce_range.h"
 #include "ops/shared/merged.h"
@@ -119,19 +120,9 @@ std::vector<DType> batch_formats(const RangeCall& call) {
   return formats;
 }
 
-bool batch_trains(const Call& call) {
-  if (call.version() >= 14) return call.integer("training_mode") != 0;
-  bool asked = false;
-  for (std::size_t i = 1; i < 5; ++i) asked |= call.has_output(i);
-  return asked && (call.version() >= 7 || call.integer("is_test") == 0);
-}
-
-// Per channel where the parameters differ. Not spatial (up to opset 8): one parameter per position, taken as their
 // Up to opset 8 a batch could have one parameter per position: those are taken as their hull.
-bool is_spatial(const Call& call) { return call.version() >= 9 || call.integer("spatial", 1) != 0; }
-
 std::optional<std::int64_t> channel_count(const RangeCall& call, const AbsTensor& x) {
-  if (!is_spatial(call) || !x.ranked || x.rank() < 2 || x.sizes[1] <= 0) return std::nullopt;
+  if (!batch_is_spatial(call) || !x.ranked || x.rank() < 2 || x.sizes[1] <= 0) return std::nullopt;
   return x.sizes[1];
 }
 
@@ -215,7 +206,7 @@ void range_trained_moments(RangeCall& call) {
   RowNorm norm(call, {batch_formats(call), call.real("epsilon"), Centre::mean, false});
   AxisSet axes = all_but_channels(x, true);
   // Each position is a channel of its own: only the batch is reduced.
-  for (std::size_t i = 1; i < axes.size() && !is_spatial(call); ++i) axes[i] = false;
+  for (std::size_t i = 1; i < axes.size() && !batch_is_spatial(call); ++i) axes[i] = false;
   ask_for_elements(call, x, Reduced{axes, true});
   const AbsTensor z = mapped_groups(x, axes, x.dtype, [&](const Group& row) { return norm.normalized(row, x.dtype); });
   call.out(0, scaled_channels(call, z, x.dtype));

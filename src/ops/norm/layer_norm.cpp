@@ -1,5 +1,6 @@
 // Normalisations of whole rows: layer, RMS, group. See norm_stages.h for their two stages.
 #include "base/error.h"
+#include "ops/norm/norm_attrs.h"
 #include "ops/norm/norm_gradient.h"
 #include "ops/norm/norm_range.h"
 #include "ops/norm/norm_stages.h"
@@ -10,14 +11,6 @@
 namespace finity {
 
 namespace {
-
-DType stash_type(const Call& call) {
-  const auto dtype = dtype_from_code(call.integer("stash_type"));
-  if (!dtype || !is_float(*dtype) || info(*dtype).bits < 16) {
-    throw Error("attribute 'stash_type' is " + std::to_string(call.integer("stash_type")) + ", expected a float type");
-  }
-  return *dtype;
-}
 
 // ---- LayerNormalization, RMSNormalization ----------------------------------
 
@@ -99,6 +92,7 @@ void eval_group_norm(EvalCall& call) {
 }
 
 void infer_group_norm(InferCall& call) {
+  if (call.version() >= 21) stash_type(call);  // throws when it is no float type
   require_min_rank(call, 0, 2);
   require_rank(call, 1, 1);
   require_rank(call, 2, 1);
@@ -112,53 +106,44 @@ constexpr std::string_view kTwoStages =
 
 const OpDef kOps[] = {
     // ONNX has it from opset 17 on; ONNX Runtime's exporters wrote the same op into older models.
-    {.name = "LayerNormalization",
-     .summary = "(x - mean) / sqrt(variance + epsilon) over the axes from `axis` on, times scale, plus bias",
-     .signature = "(X: T, Scale: V, B?: V) -> (Y: V, Mean?: float, InvStdDev?: float) where T: float, V: float",
-     .attrs = kRowAttrs,
-     .freedom = kTwoStages,
-     .infer = infer_row_norm,
-     .eval = eval_row_norm<Centre::mean>,
-     .range = range_layer_norm,
-     .vjp = layer_norm_gradient,
-     .hazards = layer_norm_hazards(),
-     .grants = {.ways = {Way::broadcast_differs},
-                .elsewhere = {Way::difference_of_squares},
-                .measured_on = kOnnxRuntime}},
+    {.identity = {.name = "LayerNormalization",
+                  .summary =
+                      "(x - mean) / sqrt(variance + epsilon) over the axes from `axis` on, times scale, plus bias",
+                  .signature =
+                      "(X: T, Scale: V, B?: V) -> (Y: V, Mean?: float, InvStdDev?: float) where T: float, V: float",
+                  .attrs = kRowAttrs},
+     .meaning = {.infer = infer_row_norm, .eval = eval_row_norm<Centre::mean>, .freedom = kTwoStages},
+     .analysis = {.range = range_layer_norm,
+                  .vjp = layer_norm_gradient,
+                  .hazards = layer_norm_hazards(),
+                  .grants = {.ways = {Way::broadcast_differs},
+                             .elsewhere = {Way::difference_of_squares},
+                             .measured_on = kOnnxRuntime}}},
     // ONNX Runtime's spelling, in the default domain, of what became RMSNormalization.
-    {.name = "SimplifiedLayerNormalization",
-     .summary = "x / sqrt(mean(x^2) + epsilon) over the axes from `axis` on, times scale",
-     .signature = "(X: T, scale: V) -> (Y: V, InvStdDev?: float) where T: float, V: float",
-     .attrs = kRowAttrs,
-     .freedom = kTwoStages,
-     .infer = infer_row_norm,
-     .eval = eval_row_norm<Centre::zero>,
-     .range = range_rms_norm,
-     .vjp = rms_norm_gradient,
-     .hazards = rms_norm_hazards()},
-    {.name = "RMSNormalization",
-     .since = 23,
-     .summary = "x / sqrt(mean(x^2) + epsilon) over the axes from `axis` on, times scale",
-     .signature = "(X: T, scale: V) -> (Y: V) where T: float, V: float",
-     .attrs = kRowAttrs,
-     .freedom = kTwoStages,
-     .infer = infer_row_norm,
-     .eval = eval_row_norm<Centre::zero>,
-     .range = range_rms_norm,
-     .vjp = rms_norm_gradient,
-     .hazards = rms_norm_hazards()},
-    {.name = "GroupNormalization",
-     .since = 18,
-     .summary = "(x - mean) / sqrt(variance + epsilon) per instance and group of channels, times scale, plus bias",
-     .signature = "(X: T, scale: T, bias: T) -> (Y: T) where T: float",
-     .attrs = "epsilon: float = 1e-05; num_groups: int; stash_type: int = 1",
-     .freedom = kTwoStages,
-     .infer = infer_group_norm,
-     .eval = eval_group_norm,
-     .range = range_group_norm,
-     .vjp = group_norm_gradient,
-     .hazards = group_norm_hazards(),
-     .grants = {.ways = {Way::difference_of_squares}, .measured_on = kOnnxRuntime}},
+    {.identity = {.name = "SimplifiedLayerNormalization",
+                  .summary = "x / sqrt(mean(x^2) + epsilon) over the axes from `axis` on, times scale",
+                  .signature = "(X: T, scale: V) -> (Y: V, InvStdDev?: float) where T: float, V: float",
+                  .attrs = kRowAttrs},
+     .meaning = {.infer = infer_row_norm, .eval = eval_row_norm<Centre::zero>, .freedom = kTwoStages},
+     .analysis = {.range = range_rms_norm, .vjp = rms_norm_gradient, .hazards = rms_norm_hazards()}},
+    {.identity = {.name = "RMSNormalization",
+                  .since = 23,
+                  .summary = "x / sqrt(mean(x^2) + epsilon) over the axes from `axis` on, times scale",
+                  .signature = "(X: T, scale: V) -> (Y: V) where T: float, V: float",
+                  .attrs = kRowAttrs},
+     .meaning = {.infer = infer_row_norm, .eval = eval_row_norm<Centre::zero>, .freedom = kTwoStages},
+     .analysis = {.range = range_rms_norm, .vjp = rms_norm_gradient, .hazards = rms_norm_hazards()}},
+    {.identity =
+         {.name = "GroupNormalization",
+          .since = 18,
+          .summary = "(x - mean) / sqrt(variance + epsilon) per instance and group of channels, times scale, plus bias",
+          .signature = "(X: T, scale: T, bias: T) -> (Y: T) where T: float",
+          .attrs = "epsilon: float = 1e-05; num_groups: int; stash_type: int = 1"},
+     .meaning = {.infer = infer_group_norm, .eval = eval_group_norm, .freedom = kTwoStages},
+     .analysis = {.range = range_group_norm,
+                  .vjp = group_norm_gradient,
+                  .hazards = group_norm_hazards(),
+                  .grants = {.ways = {Way::difference_of_squares}, .measured_on = kOnnxRuntime}}},
 };
 
 }  // namespace

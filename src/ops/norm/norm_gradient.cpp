@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ops/norm/norm_attrs.h"
 #include "ops/norm/norm_stages.h"
 #include "ops/reduce/reduce_gradient.h"
 #include "ops/shared/shapes.h"
@@ -49,12 +50,6 @@ ValueId through_rows(BuildCall& call, const StandardRows& rows, ValueId gradient
 // Statistics of most norms are computed in float32, of float64 in float64.
 DType computing_format(DType dtype) { return dtype == DType::float64 ? DType::float64 : DType::float32; }
 
-DType stash_format(const BuildCall& call) {
-  const auto dtype = dtype_from_code(call.integer("stash_type"));
-  if (!dtype || !is_float(*dtype)) throw Unsupported("attribute 'stash_type' is not a float type");
-  return *dtype;
-}
-
 // One number per channel, next to [N, C, ...] of that rank.
 ValueId per_channel(BuildCall& call, ValueId parameter, std::size_t rank) {
   return rank < 3 ? parameter : unsqueeze(call, parameter, axes_from(1, rank - 1));
@@ -89,7 +84,7 @@ ValueId through_statistics(BuildCall& call, const StandardRows& rows, ValueId to
 
 template <Centre kCentre>
 void row_norm_gradient(BuildCall& call) {
-  const DType own = call.in_type(0).dtype, scaling = call.in_type(1).dtype, stash = stash_format(call);
+  const DType own = call.in_type(0).dtype, scaling = call.in_type(1).dtype, stash = stash_type(call);
   const std::size_t rank = call.rank(call.in(0));
   const Axes axes = axes_from(normalize_axis(call.integer("axis"), rank), rank);
   const StandardRows rows = standardize(call, call.cast(call.in(0), stash), axes, kCentre);
@@ -116,7 +111,7 @@ void rms_norm_gradient(BuildCall& call) { row_norm_gradient<Centre::zero>(call);
 // Rows are [N, groups, the rest]. Up to opset 20 scale and bias belong to groups, later to channels.
 void group_norm_gradient(BuildCall& call) {
   const bool of_groups = call.version() < 21;
-  const DType own = call.dtype(), stash = of_groups ? computing_format(own) : stash_format(call);
+  const DType own = call.dtype(), stash = of_groups ? computing_format(own) : stash_type(call);
   const ValueId x = call.in(0);
   const std::size_t rank = call.rank(x);
   const std::int64_t groups = call.integer("num_groups");
@@ -195,23 +190,15 @@ void given_moments_gradient(BuildCall& call, const Channels& channels) {
   }
 }
 
-bool trains(const BuildCall& call) {
-  if (call.version() >= 14) return call.integer("training_mode") != 0;
-  const bool statistics = call.has_output(1) || call.has_output(2) || call.has_output(3) || call.has_output(4);
-  return statistics && (call.version() >= 7 || call.integer("is_test") == 0);
-}
-
 }  // namespace
 
 void batch_norm_gradient(BuildCall& call) {
-  if (call.version() < 9 && call.integer("spatial") == 0) {
-    throw Unsupported("its derivative is not known with spatial = 0");
-  }
+  if (!batch_is_spatial(call)) throw Unsupported("its derivative is not known with spatial = 0");
   for (std::size_t i = 1; i < call.output_count(); ++i) {
     if (call.has_grad(i)) throw Unsupported("its derivative is not known for the statistics it gives");
   }
   const Channels channels = read_channels(call);
-  if (!trains(call)) return given_moments_gradient(call, channels);
+  if (!batch_trains(call)) return given_moments_gradient(call, channels);
   const Axes axes = all_but_channels(channels.rank);
   give_through_rows(call, channels, standardize(call, channels.x, axes, Centre::mean));
 }

@@ -1,5 +1,6 @@
 // Quantities of normalisations (quantities.h): variance plus epsilon must be positive, the sums behind it must fit.
 #include "base/error.h"
+#include "ops/norm/norm_attrs.h"
 #include "ops/norm/norm_stages.h"
 #include "ops/table/quantities.h"
 
@@ -85,11 +86,6 @@ std::size_t axis_of(std::int64_t axis, std::size_t rank) {
   return static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis);
 }
 
-DType stash_type(const Call& call) {
-  const auto dtype = dtype_from_code(call.integer("stash_type"));
-  return dtype && is_float(*dtype) ? *dtype : DType::float32;
-}
-
 // ---- LayerNormalization, RMSNormalization, GroupNormalization -----------------------------
 
 template <Centre C>
@@ -113,13 +109,6 @@ constexpr Hazard kGroupNorm[] = {kVariance<group_rows>, kSquares<group_rows>, kE
 
 // ---- BatchNormalization ---------------------------------------------------------------------
 
-bool trains(const BuildCall& call) {
-  if (call.version() >= 14) return call.integer("training_mode") != 0;
-  bool asked = false;
-  for (std::size_t i = 1; i < 5; ++i) asked |= call.has_output(i);
-  return asked && (call.version() >= 7 || call.integer("is_test") == 0);
-}
-
 DType batch_format(const BuildCall& call) {
   for (std::size_t i = 0; i < 5; ++i) {
     if (call.in_type(i).dtype == DType::float64) return DType::float64;
@@ -129,24 +118,23 @@ DType batch_format(const BuildCall& call) {
 
 // In training the moments are the batch's own; without, there are no rows.
 NormRows batch_rows(BuildCall& call) {
-  if (!trains(call)) return {};
+  if (!batch_trains(call)) return {};
   const std::size_t rank = call.rank(call.in(0));
   std::vector<std::int64_t> axes = axes_from(0, rank);
-  const bool spatial = call.version() >= 9 || call.integer("spatial", 1) != 0;
-  if (!spatial) axes = {0};
+  if (!batch_is_spatial(call)) axes = {0};
   else if (rank > 1) axes.erase(axes.begin() + 1);
   return {call.in(0), std::move(axes), batch_format(call), Centre::mean, call.real("epsilon")};
 }
 
 ValueId given_variance(BuildCall& call) {
-  if (trains(call)) return harmless(call);
+  if (batch_trains(call)) return harmless(call);
   const DType format = batch_format(call);
   return call.sum(call.cast(call.in(4), format), call.scalar(call.real("epsilon"), format));
 }
 
 // Elements of the batch; at least one where there is no channel either.
 ValueId batch_elements(BuildCall& call) {
-  if (!trains(call)) return harmless(call);
+  if (!batch_trains(call)) return harmless(call);
   const ValueId one = call.scalar(1, DType::int64);
   const ValueId no_channel = call.difference(one, call.add("Size", {call.in(1)}));
   return call.add("Max", {call.add("Size", {call.in(0)}), no_channel});

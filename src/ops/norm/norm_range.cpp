@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/norm/norm_attrs.h"
 #include "ops/shared/range_rules.h"
 #include "ops/shared/shapes.h"
 #include "tensor/convert.h"
@@ -124,11 +125,6 @@ AbsTensor scaled_and_shifted(RangeCall& call, const AbsTensor& normalized, std::
 // ---- LayerNormalization, RMSNormalization --------------------------------------
 
 namespace {
-
-DType stash_type(const Call& call) {
-  const auto dtype = dtype_from_code(call.integer("stash_type"));
-  return dtype && is_float(*dtype) ? *dtype : DType::float32;
-}
 
 // Scale or bias with another number of elements than a row, or perhaps so.
 bool broadcasts(const RangeCall& call, const AbsTensor& x, const AxisSet& axes) {

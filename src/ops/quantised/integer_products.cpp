@@ -246,82 +246,75 @@ const Hazard kScaleHazards[] = {{.rule = "FN307", .operand = 6, .unsafe = zero_s
 const Hazard kGemmHazards[] = {{.rule = "FN307", .operand = 7, .unsafe = zero_scale}};
 
 const OpDef kOps[] = {
-    {.name = "MatMulInteger",
-     .since = 10,
-     .summary = "matrix product of 8-bit integers into int32",
-     .signature = "(A: T1, B: T2, a_zero_point?: T1, b_zero_point?: T2) -> (Y: int32) where T1: int8 | uint8, "
-                  "T2: int8 | uint8",
-     .freedom = "sums wrap in 32 bits",
-     .infer = infer_product<0, 1>,
-     .eval = eval_matmul_integer,
-     .range = range_matmul_integer},
-    {.name = "QLinearMatMul",
-     .since = 10,
-     .summary = "matrix product of quantized numbers, quantized again",
-     .signature = "(a: T1, a_scale: TS, a_zero_point: T1, b: T2, b_scale: TS, b_zero_point: T2, y_scale: TS, "
-                  "y_zero_point: T3) -> (y: T3) where TS: float32 | float16 | bfloat16, "
-                  "T1: int8 | uint8 | float8e4m3fn | float8e4m3fnuz | float8e5m2 | float8e5m2fnuz, "
-                  "T2: int8 | uint8 | float8e4m3fn | float8e4m3fnuz | float8e5m2 | float8e5m2fnuz, "
-                  "T3: int8 | uint8 | float8e4m3fn | float8e4m3fnuz | float8e5m2 | float8e5m2fnuz",
-     .freedom = kRequantizeFreedom,
-     .infer = infer_product<0, 3>,
-     .eval = eval_qlinear_matmul,
-     .range = range_qlinear_matmul,
-     .hazards = kScaleHazards},
-    {.name = "ConvInteger",
-     .since = 10,
-     .summary = "convolution of 8-bit integers into int32",
-     .signature = "(x: T1, w: T2, x_zero_point?: T1, w_zero_point?: T2) -> (y: int32) where T1: int8 | uint8, "
-                  "T2: int8 | uint8",
-     .attrs = kConvAttrs,
-     .freedom = "sums wrap in 32 bits; padding counts as the zero point",
-     .infer = infer_conv_integer,
-     .eval = eval_conv_integer,
-     .range = range_conv_integer},
-    {.name = "QLinearConv",
-     .since = 10,
-     .summary = "convolution of quantized numbers, quantized again",
-     .signature = kQLinearConvSignature,
-     .attrs = kConvAttrs,
-     .freedom = kRequantizeFreedom,
-     .infer = infer_qlinear_conv,
-     .eval = eval_qlinear_conv,
-     .range = range_qlinear_conv,
-     .hazards = kScaleHazards},
-    {.name = "QGemm",
-     .domain = kMicrosoft,
-     .summary = "Gemm of quantized numbers, quantized again when an output scale is given",
-     .signature = "(A: TA, a_scale: float32, a_zero_point: TA, B: TB, b_scale: float32, b_zero_point: TB, C?: int32, "
-                  "y_scale?: float32, y_zero_point?: TY) -> (Y: float32 | int8 | uint8) "
-                  "where TA: int8 | uint8, TB: int8 | uint8, TY: int8 | uint8",
-     .attrs = "alpha: float = 1; transA: int = 0; transB: int = 0",
-     .freedom = kRequantizeFreedom,
-     .infer = infer_qgemm,
-     .eval = eval_qgemm,
-     .range = range_qgemm,
-     .hazards = kGemmHazards,
-     .overflow = "FN204"},
-    {.name = "MatMulIntegerToFloat",
-     .domain = kMicrosoft,
-     .summary = "matrix product of 8-bit integers, scaled to floats, plus a bias",
-     .signature =
-         "(A: T1, B: T2, a_scale: T3, b_scale: T3, a_zero_point?: T1, b_zero_point?: T2, bias?: T3) -> (Y: T3) "
-         "where T1: int8 | uint8, T2: int8 | uint8, T3: float32 | float16",
-     .freedom = "sums in int32, scaled by the product of the scales in float32",
-     .infer = infer_product<0, 1>,
-     .eval = eval_matmul_integer_to_float,
-     .range = range_matmul_integer_to_float,
-     .overflow = "FN204"},
-    {.name = "DynamicQuantizeMatMul",
-     .domain = kMicrosoft,
-     .summary = "matrix product with A quantized to uint8 on the fly, scaled to floats, plus a bias",
-     .signature = "(A: float32, B: T2, b_scale: float32, b_zero_point?: T2, bias?: float32) -> (Y: float32) "
-                  "where T2: int8 | uint8",
-     .freedom = "sums in int32, scaled by the product of the scales in float32",
-     .infer = infer_product<0, 1>,
-     .eval = eval_dynamic_quantize_matmul,
-     .range = range_dynamic_quantize_matmul,
-     .overflow = "FN204"},
+    {.identity = {.name = "MatMulInteger",
+                  .since = 10,
+                  .summary = "matrix product of 8-bit integers into int32",
+                  .signature =
+                      "(A: T1, B: T2, a_zero_point?: T1, b_zero_point?: T2) -> (Y: int32) where T1: int8 | uint8, "
+                      "T2: int8 | uint8"},
+     .meaning = {.infer = infer_product<0, 1>, .eval = eval_matmul_integer, .freedom = "sums wrap in 32 bits"},
+     .analysis = {.range = range_matmul_integer}},
+    {.identity = {.name = "QLinearMatMul",
+                  .since = 10,
+                  .summary = "matrix product of quantized numbers, quantized again",
+                  .signature =
+                      "(a: T1, a_scale: TS, a_zero_point: T1, b: T2, b_scale: TS, b_zero_point: T2, y_scale: TS, "
+                      "y_zero_point: T3) -> (y: T3) where TS: float32 | float16 | bfloat16, "
+                      "T1: int8 | uint8 | float8e4m3fn | float8e4m3fnuz | float8e5m2 | float8e5m2fnuz, "
+                      "T2: int8 | uint8 | float8e4m3fn | float8e4m3fnuz | float8e5m2 | float8e5m2fnuz, "
+                      "T3: int8 | uint8 | float8e4m3fn | float8e4m3fnuz | float8e5m2 | float8e5m2fnuz"},
+     .meaning = {.infer = infer_product<0, 3>, .eval = eval_qlinear_matmul, .freedom = kRequantizeFreedom},
+     .analysis = {.range = range_qlinear_matmul, .hazards = kScaleHazards}},
+    {.identity = {.name = "ConvInteger",
+                  .since = 10,
+                  .summary = "convolution of 8-bit integers into int32",
+                  .signature =
+                      "(x: T1, w: T2, x_zero_point?: T1, w_zero_point?: T2) -> (y: int32) where T1: int8 | uint8, "
+                      "T2: int8 | uint8",
+                  .attrs = kConvAttrs},
+     .meaning = {.infer = infer_conv_integer,
+                 .eval = eval_conv_integer,
+                 .freedom = "sums wrap in 32 bits; padding counts as the zero point"},
+     .analysis = {.range = range_conv_integer}},
+    {.identity = {.name = "QLinearConv",
+                  .since = 10,
+                  .summary = "convolution of quantized numbers, quantized again",
+                  .signature = kQLinearConvSignature,
+                  .attrs = kConvAttrs},
+     .meaning = {.infer = infer_qlinear_conv, .eval = eval_qlinear_conv, .freedom = kRequantizeFreedom},
+     .analysis = {.range = range_qlinear_conv, .hazards = kScaleHazards}},
+    {.identity =
+         {.name = "QGemm",
+          .domain = kMicrosoft,
+          .summary = "Gemm of quantized numbers, quantized again when an output scale is given",
+          .signature =
+              "(A: TA, a_scale: float32, a_zero_point: TA, B: TB, b_scale: float32, b_zero_point: TB, C?: int32, "
+              "y_scale?: float32, y_zero_point?: TY) -> (Y: float32 | int8 | uint8) "
+              "where TA: int8 | uint8, TB: int8 | uint8, TY: int8 | uint8",
+          .attrs = "alpha: float = 1; transA: int = 0; transB: int = 0"},
+     .meaning = {.infer = infer_qgemm, .eval = eval_qgemm, .freedom = kRequantizeFreedom},
+     .analysis = {.range = range_qgemm, .hazards = kGemmHazards, .overflow = "FN204"}},
+    {.identity =
+         {.name = "MatMulIntegerToFloat",
+          .domain = kMicrosoft,
+          .summary = "matrix product of 8-bit integers, scaled to floats, plus a bias",
+          .signature =
+              "(A: T1, B: T2, a_scale: T3, b_scale: T3, a_zero_point?: T1, b_zero_point?: T2, bias?: T3) -> (Y: T3) "
+              "where T1: int8 | uint8, T2: int8 | uint8, T3: float32 | float16"},
+     .meaning = {.infer = infer_product<0, 1>,
+                 .eval = eval_matmul_integer_to_float,
+                 .freedom = "sums in int32, scaled by the product of the scales in float32"},
+     .analysis = {.range = range_matmul_integer_to_float, .overflow = "FN204"}},
+    {.identity = {.name = "DynamicQuantizeMatMul",
+                  .domain = kMicrosoft,
+                  .summary = "matrix product with A quantized to uint8 on the fly, scaled to floats, plus a bias",
+                  .signature =
+                      "(A: float32, B: T2, b_scale: float32, b_zero_point?: T2, bias?: float32) -> (Y: float32) "
+                      "where T2: int8 | uint8"},
+     .meaning = {.infer = infer_product<0, 1>,
+                 .eval = eval_dynamic_quantize_matmul,
+                 .freedom = "sums in int32, scaled by the product of the scales in float32"},
+     .analysis = {.range = range_dynamic_quantize_matmul, .overflow = "FN204"}},
 };
 
 }  // namespace

@@ -41,7 +41,7 @@ ScaleLayout::ScaleLayout(const Dims& x, const Dims& scale, std::int64_t axis, st
   }
   if (block_size == 0) throw Error(shapes + " needs attribute 'block_size'");
   Dims want = x;
-  want[at] = (x[at] + block_size - 1) / block_size;
+  want[at] = x[at] / block_size + (x[at] % block_size != 0 ? 1 : 0);
   if (scale != want) throw Error(shapes + ", expected " + to_string(want));
   block_ = block_size;
   blocks_ = want[at];

@@ -86,7 +86,7 @@ Datum slice_of(const EvalCall& call, std::size_t input, std::int64_t i) {
 // The attributes of one direction: three activations each.
 Attrs step_attrs(const Call& call, std::int64_t direction) {
   Attrs attrs;
-  for (const auto& [name, value] : call.node().attrs) {
+  for (const auto& [name, value] : call.attrs()) {
     if (name != "direction" && name != "activations") attrs.set(name, value);
   }
   const std::vector<std::string> names = call.texts("activations");
@@ -190,23 +190,25 @@ void range_quantized_lstm(RangeCall& call) {
   for (const std::size_t i : {bias, lengths, first_h, first_c, peepholes}) {
     if (call.has_range(i)) inputs[i] = call.in(i);
   }
-  range_as(call, kLstm, call.node().attrs, inputs);
+  range_as(call, kLstm, call.attrs(), inputs);
 }
 
 const OpDef kOps[] = {
-    {.name = "DynamicQuantizeLSTM",
-     .domain = "com.microsoft",
-     .summary = "LSTM with weights of 8 bits, input and state quantised as it runs",
-     .signature = "(X: float32, W: int8|uint8, R: int8|uint8, B?: float32, sequence_lens?: int32, initial_h?: float32, "
-                  "initial_c?: float32, P?: float32, W_scale: float32, W_zero_point: int8|uint8, R_scale: float32, "
-                  "R_zero_point: int8|uint8) -> (Y?: float32, Y_h?: float32, Y_c?: float32)",
-     .attrs = "activation_alpha: floats; activation_beta: floats; activations: strings; clip: float; "
-              "direction: string = forward {forward, reverse, bidirectional}; hidden_size: int; input_forget: int = 0",
-     .freedom = "X is quantised as a whole, the state at every step; sequence_lens cannot be evaluated",
-     .infer = infer_quantized_lstm,
-     .eval = eval_quantized_lstm,
-     .range = range_quantized_lstm,
-     .overflow = "FN204"},
+    {.identity =
+         {.name = "DynamicQuantizeLSTM",
+          .domain = "com.microsoft",
+          .summary = "LSTM with weights of 8 bits, input and state quantised as it runs",
+          .signature =
+              "(X: float32, W: int8|uint8, R: int8|uint8, B?: float32, sequence_lens?: int32, initial_h?: float32, "
+              "initial_c?: float32, P?: float32, W_scale: float32, W_zero_point: int8|uint8, R_scale: float32, "
+              "R_zero_point: int8|uint8) -> (Y?: float32, Y_h?: float32, Y_c?: float32)",
+          .attrs =
+              "activation_alpha: floats; activation_beta: floats; activations: strings; clip: float; "
+              "direction: string = forward {forward, reverse, bidirectional}; hidden_size: int; input_forget: int = 0"},
+     .meaning = {.infer = infer_quantized_lstm,
+                 .eval = eval_quantized_lstm,
+                 .freedom = "X is quantised as a whole, the state at every step; sequence_lens cannot be evaluated"},
+     .analysis = {.range = range_quantized_lstm, .overflow = "FN204"}},
 };
 
 }  // namespace

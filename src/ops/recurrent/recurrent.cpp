@@ -163,8 +163,8 @@ std::vector<D> state_shape(bool batch_first, const D& directions, const D& batch
 
 void check_shape(const EvalCall& call, std::size_t input, const Dims& wanted) {
   if (!call.has_input(input) || call.in(input).dims() == wanted) return;
-  throw Error("input " + signature_of(*call.node().op).inputs[input].name + " has shape " +
-              to_string(call.in(input).dims()) + ", expected " + to_string(wanted));
+  throw Error("input " + signature_of(call.op()).inputs[input].name + " has shape " + to_string(call.in(input).dims()) +
+              ", expected " + to_string(wanted));
 }
 
 Sizes sizes_of(const EvalCall& call, int gates) {
@@ -342,49 +342,47 @@ constexpr std::string_view kFreedom =
     "each step; clip bounds the input of every activation; an empty sequence keeps its initial state";
 
 const OpDef kOps[] = {
-    {.name = "RNN",
-     .summary = "simple recurrent layer: h' = f(x W^T + h R^T + b)",
-     .signature = kSignature,
-     .attrs = "activation_alpha: floats; activation_beta: floats; activations: strings; clip: float; "
-              "direction: string = forward {forward, reverse, bidirectional}; hidden_size: int; layout: int = 0; "
-              "output_sequence: int = 0",
-     .freedom = kFreedom,
-     .infer = infer_recurrent,
-     .eval = eval_recurrent<RnnCell>,
-     .range = range_rnn,
-     .vjp = rnn_gradient,
-     .hazards = recurrent_hazards(),
-     .overflow = "FN204",
-     .grants = kCell},
-    {.name = "GRU",
-     .summary = "gated recurrent unit: h' = (1 - z) * candidate + z * h",
-     .signature = kSignature,
-     .attrs = "activation_alpha: floats; activation_beta: floats; activations: strings; clip: float; "
-              "direction: string = forward {forward, reverse, bidirectional}; hidden_size: int; layout: int = 0; "
-              "linear_before_reset: int = 0; output_sequence: int = 0",
-     .freedom = kFreedom,
-     .infer = infer_recurrent,
-     .eval = eval_recurrent<GruCell>,
-     .range = range_gru,
-     .vjp = gru_gradient,
-     .hazards = recurrent_hazards(),
-     .overflow = "FN204",
-     .grants = kCell},
-    {.name = "LSTM",
-     .summary = "long short-term memory: c' = forget * c + input * candidate, h' = output * h(c')",
-     .signature = "(X: T, W: T, R: T, B?: T, sequence_lens?: int32, initial_h?: T, initial_c?: T, P?: T) -> "
-                  "(Y?: T, Y_h?: T, Y_c?: T) where T: float",
-     .attrs = "activation_alpha: floats; activation_beta: floats; activations: strings; clip: float; "
+    {.identity =
+         {.name = "RNN",
+          .summary = "simple recurrent layer: h' = f(x W^T + h R^T + b)",
+          .signature = kSignature,
+          .attrs = "activation_alpha: floats; activation_beta: floats; activations: strings; clip: float; "
+                   "direction: string = forward {forward, reverse, bidirectional}; hidden_size: int; layout: int = 0; "
+                   "output_sequence: int = 0"},
+     .meaning = {.infer = infer_recurrent, .eval = eval_recurrent<RnnCell>, .freedom = kFreedom},
+     .analysis = {.range = range_rnn,
+                  .vjp = rnn_gradient,
+                  .hazards = recurrent_hazards(),
+                  .overflow = "FN204",
+                  .grants = kCell}},
+    {.identity =
+         {.name = "GRU",
+          .summary = "gated recurrent unit: h' = (1 - z) * candidate + z * h",
+          .signature = kSignature,
+          .attrs = "activation_alpha: floats; activation_beta: floats; activations: strings; clip: float; "
+                   "direction: string = forward {forward, reverse, bidirectional}; hidden_size: int; layout: int = 0; "
+                   "linear_before_reset: int = 0; output_sequence: int = 0"},
+     .meaning = {.infer = infer_recurrent, .eval = eval_recurrent<GruCell>, .freedom = kFreedom},
+     .analysis = {.range = range_gru,
+                  .vjp = gru_gradient,
+                  .hazards = recurrent_hazards(),
+                  .overflow = "FN204",
+                  .grants = kCell}},
+    {.identity =
+         {.name = "LSTM",
+          .summary = "long short-term memory: c' = forget * c + input * candidate, h' = output * h(c')",
+          .signature = "(X: T, W: T, R: T, B?: T, sequence_lens?: int32, initial_h?: T, initial_c?: T, P?: T) -> "
+                       "(Y?: T, Y_h?: T, Y_c?: T) where T: float",
+          .attrs =
+              "activation_alpha: floats; activation_beta: floats; activations: strings; clip: float; "
               "direction: string = forward {forward, reverse, bidirectional}; hidden_size: int; input_forget: int = 0; "
-              "layout: int = 0; output_sequence: int = 0",
-     .freedom = kFreedom,
-     .infer = infer_recurrent,
-     .eval = eval_recurrent<LstmCell>,
-     .range = range_lstm,
-     .vjp = lstm_gradient,
-     .hazards = recurrent_hazards(),
-     .overflow = "FN204",
-     .grants = kCell},
+              "layout: int = 0; output_sequence: int = 0"},
+     .meaning = {.infer = infer_recurrent, .eval = eval_recurrent<LstmCell>, .freedom = kFreedom},
+     .analysis = {.range = range_lstm,
+                  .vjp = lstm_gradient,
+                  .hazards = recurrent_hazards(),
+                  .overflow = "FN204",
+                  .grants = kCell}},
 };
 
 }  // namespace

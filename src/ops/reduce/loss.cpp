@@ -254,47 +254,51 @@ constexpr std::string_view kLossAttrs = "ignore_index: int; reduction: string = 
 void ctc_gradient(BuildCall& call) {
   if (call.has_grad(1)) throw Unsupported("the derivative of its own gradient is not known");
   const ValueId gradient =
-      call.has_output(1) ? call.out(1) : call.add_all("finity:CTCLoss", call.node().inputs, 2, call.node().attrs)[1];
+      call.has_output(1) ? call.out(1) : call.add_all("finity:CTCLoss", call.inputs(), 2, call.attrs())[1];
   call.give(0, call.product(gradient, call.add("Unsqueeze", {call.grad(0), call.ints({0, 2})})));
 }
 
 const OpDef kOps[] = {
-    {.name = "NegativeLogLikelihoodLoss",
-     .since = 12,
-     .summary = "minus the log-probability of the labelled class, weighted, then averaged or summed",
-     .signature = "(input: T, target: I, weight?: T) -> (loss: T) where T: float, I: int32 | int64",
-     .attrs = kLossAttrs,
-     .freedom = "sums pairwise in float32 (float64 for float64) and rounds once; NaN when every label is ignored",
-     .infer = infer_loss,
-     .eval = eval_likelihood_loss,
-     .range = range_likelihood_loss,
-     .vjp = likelihood_loss_gradient,
-     .hazards = likelihood_loss_hazards(),
-     .overflow = "FN205"},
-    {.name = "SoftmaxCrossEntropyLoss",
-     .since = 12,
-     .summary = "minus the log-softmax of the labelled class, weighted, then averaged or summed",
-     .signature = "(scores: T, labels: I, weights?: T) -> (output: T, log_prob?: T) where T: float, I: int32 | int64",
-     .attrs = kLossAttrs,
-     .tf = "SparseSoftmaxCrossEntropyWithLogits",
-     .freedom = "log-probabilities are those of LogSoftmax, rounded to the dtype before the loss is taken",
-     .infer = infer_loss,
-     .eval = eval_cross_entropy_loss,
-     .range = range_cross_entropy_loss,
-     .vjp = cross_entropy_loss_gradient,
-     .hazards = cross_entropy_loss_hazards(),
-     .overflow = "FN205"},
-    {.name = "CTCLoss",
-     .domain = "finity",
-     .summary = "how unlikely labels are, whatever time each of them takes; the last class is blank",
-     .signature = "(inputs: T, labels_indices: int64, labels_values: int32 | int64, sequence_length: int32 | int64) -> "
-                  "(loss: T, gradient?: T) where T: float",
-     .tf = "CTCLoss",
-     .freedom = "adds logarithms in float64, in order of time",
-     .infer = infer_ctc_loss,
-     .eval = eval_ctc_loss,
-     .range = range_ctc_loss,
-     .vjp = ctc_gradient},
+    {.identity = {.name = "NegativeLogLikelihoodLoss",
+                  .since = 12,
+                  .summary = "minus the log-probability of the labelled class, weighted, then averaged or summed",
+                  .signature = "(input: T, target: I, weight?: T) -> (loss: T) where T: float, I: int32 | int64",
+                  .attrs = kLossAttrs},
+     .meaning = {.infer = infer_loss,
+                 .eval = eval_likelihood_loss,
+                 .freedom =
+                     "sums pairwise in float32 (float64 for float64) and rounds once; NaN when every label is ignored"},
+     .analysis = {.range = range_likelihood_loss,
+                  .vjp = likelihood_loss_gradient,
+                  .hazards = likelihood_loss_hazards(),
+                  .overflow = "FN205"}},
+    {.identity =
+         {.name = "SoftmaxCrossEntropyLoss",
+          .since = 12,
+          .summary = "minus the log-softmax of the labelled class, weighted, then averaged or summed",
+          .signature =
+              "(scores: T, labels: I, weights?: T) -> (output: T, log_prob?: T) where T: float, I: int32 | int64",
+          .attrs = kLossAttrs,
+          .tf = "SparseSoftmaxCrossEntropyWithLogits"},
+     .meaning = {.infer = infer_loss,
+                 .eval = eval_cross_entropy_loss,
+                 .freedom = "log-probabilities are those of LogSoftmax, rounded to the dtype before the loss is taken"},
+     .analysis = {.range = range_cross_entropy_loss,
+                  .vjp = cross_entropy_loss_gradient,
+                  .hazards = cross_entropy_loss_hazards(),
+                  .overflow = "FN205"}},
+    {.identity =
+         {.name = "CTCLoss",
+          .domain = "finity",
+          .summary = "how unlikely labels are, whatever time each of them takes; the last class is blank",
+          .signature =
+              "(inputs: T, labels_indices: int64, labels_values: int32 | int64, sequence_length: int32 | int64) -> "
+              "(loss: T, gradient?: T) where T: float",
+          .tf = "CTCLoss"},
+     .meaning = {.infer = infer_ctc_loss,
+                 .eval = eval_ctc_loss,
+                 .freedom = "adds logarithms in float64, in order of time"},
+     .analysis = {.range = range_ctc_loss, .vjp = ctc_gradient}},
 };
 
 }  // namespace

@@ -22,15 +22,23 @@ std::vector<Datum> eval_as(EvalCall& call, const OtherOp& other);
 void infer_as(InferCall& call, const OtherOp& other);
 
 // The other op on operands of its own; an absent datum is an omitted one.
-std::vector<Datum> eval_other(EvalCall& call, const OtherOp& other, Attrs attrs, const std::vector<Datum>& inputs,
-                              std::size_t outputs = 1);
+std::vector<Datum> eval_other(EvalCall& call, const OtherOp& other, const Attrs& attrs,
+                              const std::vector<Datum>& inputs, std::size_t outputs = 1);
 
 // The other op's range rule on the node's own operands; its results become the node's. `attrs` replace the node's own.
 void range_as(RangeCall& call, const OtherOp& other, const Attrs* attrs = nullptr);
 // The same on other operands; an absent one is omitted. Sites are those of this node's results.
-void range_as(RangeCall& call, const OtherOp& other, Attrs attrs, const std::vector<std::optional<AbsTensor>>& inputs);
+void range_as(RangeCall& call, const OtherOp& other, const Attrs& attrs,
+              const std::vector<std::optional<AbsTensor>>& inputs);
 // The other op's first result for operands of its own; hazards are recorded as sites of this node's result.
-AbsTensor range_other(RangeCall& call, const OtherOp& other, Attrs attrs, const std::vector<AbsTensor>& inputs,
+AbsTensor range_other(RangeCall& call, const OtherOp& other, const Attrs& attrs, const std::vector<AbsTensor>& inputs,
                       const Type& result);
+
+// A part of a composite on results of other parts or operands of the composite, which keep their weights.
+struct PartOperand {
+  AbsTensor range = {};
+  const RangeCall::Operand* own = nullptr;
+};
+AbsTensor range_part(RangeCall& call, const OpCall& part, std::vector<std::optional<PartOperand>> inputs);
 
 }  // namespace finity

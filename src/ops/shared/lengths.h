@@ -3,7 +3,7 @@
 // and a matrix stretches a row by at most its largest singular value.
 //
 // A row is what lies along some axes of a tensor, mostly all but the batch. Lengths are those of the numbers a library
-// really computes, so a rule (OpDef::length) adds what rounding can do; the bounds' own arithmetic is rounded up.
+// really computes, so a rule (OpAnalysis::length) adds what rounding can do; the bounds' own arithmetic is rounded up.
 // A bound of Inf says nothing, and comparisons are written so that NaN says nothing either.
 #pragma once
 

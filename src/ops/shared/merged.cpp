@@ -23,32 +23,26 @@ struct Unscaled {
 };
 
 // A constant of one element, such as optimisers move about.
-std::optional<double> single_constant(const RangeCall& call, ValueId value) {
-  const AbsTensor* range = value.valid() ? call.range_of(value) : nullptr;
+std::optional<double> single_constant(const Upstream& value) {
+  const AbsTensor* range = value.range();
   if (range == nullptr || !range->exact || range->exact->size() != 1 || !is_float(range->dtype)) return std::nullopt;
   return elements<double>(*range->exact).front();
 }
 
-const Node* producer_of(const RangeCall& call, ValueId value) {
-  const NodeId id = value.valid() ? call.graph().value(value).producer : NodeId{};
-  const Node* node = id.valid() ? &call.graph().node(id) : nullptr;
-  return node != nullptr && node->op != nullptr ? node : nullptr;
-}
-
-// The operand of a node that its other operand, a constant, scales; invalid when there is none.
-ValueId scaled_operand(const RangeCall& call, const Node& node, double& factor) {
-  const Merge merge = node.op->merge;
-  if (merge == Merge::movement && !node.inputs.empty()) return node.inputs[0];
-  if (node.inputs.size() != 2 || (merge != Merge::factor && merge != Merge::divisor)) return {};
+// The operand of a product that its other operand, a constant, scales; nothing when there is none.
+Upstream scaled_operand(const Upstream& product, double& factor) {
+  const Merge merge = product.op()->traits.merge;
+  if (merge == Merge::movement) return product.input(0);
+  if (product.input_count() != 2 || (merge != Merge::factor && merge != Merge::divisor)) return {};
   const bool divides = merge == Merge::divisor;
-  if (const auto right = single_constant(call, node.inputs[1])) {
+  if (const auto right = single_constant(product.input(1))) {
     factor *= divides ? 1 / *right : *right;
-    return node.inputs[0];
+    return product.input(0);
   }
   if (divides) return {};
-  if (const auto left = single_constant(call, node.inputs[0])) {
+  if (const auto left = single_constant(product.input(0))) {
     factor *= *left;
-    return node.inputs[1];
+    return product.input(1);
   }
   return {};
 }
@@ -56,13 +50,11 @@ ValueId scaled_operand(const RangeCall& call, const Node& node, double& factor) 
 Unscaled unscaled(const RangeCall& call, std::size_t operand) {
   constexpr int kMostSteps = 8;
   Unscaled result{.values = call.hull(operand)};
-  ValueId value = call.has_input(operand) ? call.node().inputs[operand] : ValueId{};
-  for (int step = 0; step < kMostSteps; ++step) {
-    const Node* node = producer_of(call, value);
-    if (node == nullptr) break;
+  Upstream value = call.upstream(operand);
+  for (int step = 0; step < kMostSteps && value.op() != nullptr; ++step) {
     const double before = result.factor;
-    value = scaled_operand(call, *node, result.factor);
-    const AbsTensor* range = value.valid() ? call.range_of(value) : nullptr;
+    value = scaled_operand(value, result.factor);
+    const AbsTensor* range = value.range();
     if (range == nullptr) break;
     if (result.factor == before) continue;
     result.values = range->hull();
@@ -108,34 +100,32 @@ void apply_factors_last(RangeCall& call, double terms, AbsTensor& result) {
 
 namespace {
 
-// The node behind operand `product`, when what follows it may be merged into its weights.
-const Node* merging_node(const RangeCall& call, std::size_t product, const AbsTensor& result) {
-  const Node* node = call.producer(product);
-  if (node == nullptr || call.settings().runtime == Runtime::exact || !is_float(result.dtype)) return nullptr;
-  return node->op->grants.ways.has(Way::scales_weights) ? node : nullptr;
+// Operand `product`, when what follows it may be merged into the weights it is computed with; else nothing.
+Upstream merging(const RangeCall& call, std::size_t product, const AbsTensor& result) {
+  const Upstream upstream = call.upstream(product);
+  if (upstream.op() == nullptr || call.settings().runtime == Runtime::exact || !is_float(result.dtype)) return {};
+  return upstream.op()->analysis.grants.ways.has(Way::scales_weights) ? upstream : Upstream();
 }
 
 // A weight of the file; null when it is none.
-const AbsTensor* weight_of(const RangeCall& call, const Node& node, std::size_t input) {
-  if (input >= node.inputs.size() || !node.inputs[input].valid()) return nullptr;
-  const AbsTensor* range = call.range_of(node.inputs[input]);
-  const bool known = range != nullptr && (call.graph().value(node.inputs[input]).constant || range->exact);
-  return known ? range : nullptr;
+const AbsTensor* weight_of(const Upstream& product, std::size_t input) {
+  const Upstream weight = product.input(input);
+  const AbsTensor* range = weight.range();
+  return range != nullptr && (weight.is_weight() || range->exact) ? range : nullptr;
 }
 
 }  // namespace
 
 void add_to_bias_first(RangeCall& call, std::size_t product, double term, AbsTensor& result) {
-  const Node* node = merging_node(call, product, result);
-  const AbsTensor* bias = node != nullptr ? weight_of(call, *node, 2) : nullptr;
+  const AbsTensor* bias = weight_of(merging(call, product, result), 2);
   if (bias == nullptr || bias->hull().magnitude() + term <= max_finite(result.dtype)) return;
   call.besides(0, kOverflown);
 }
 
 void multiply_weights_first(RangeCall& call, std::size_t product, double factor, AbsTensor& result) {
-  const Node* node = merging_node(call, product, result);
-  const AbsTensor* range = node != nullptr ? weight_of(call, *node, 1) : nullptr;
-  const AbsTensor* x = node != nullptr ? call.range_of(node->inputs[0]) : nullptr;
+  const Upstream upstream = merging(call, product, result);
+  const AbsTensor* range = weight_of(upstream, 1);
+  const AbsTensor* x = upstream.input(0).range();
   if (range == nullptr || x == nullptr) return;
   const DType format = result.dtype;
   const bool overflows = !(range->hull().magnitude() * factor <= max_finite(format));

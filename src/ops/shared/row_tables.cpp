@@ -75,13 +75,13 @@ void give_rows(RangeCall& call, std::size_t i, RowTable rows) {
 void use_rows(RangeCall& call) {
   const RowTable* rows = first_rows(call);
   if (rows == nullptr || call.output_count() != 1 || call.settings().flush_subnormals) return;
-  const OpDef& op = *call.node().op;
-  if (!op.elementwise || !op.exact || call.has_attr("broadcast")) return;
+  const OpDef& op = call.op();
+  if (!op.traits.elementwise || !op.traits.exact || call.has_attr("broadcast")) return;
   const auto tables = tables_of(call, *rows);
   if (!tables) return;
   std::vector<Datum> results;
   try {
-    results = fold(call.graph(), call.node(), *tables);
+    results = fold(call.description(), *tables);
   } catch (const Error&) {
     return;  // the rule has said what can be said
   }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "ops/table/op.h"
 #include "tensor/convert.h"
 
 namespace finity {
@@ -122,7 +123,7 @@ Dim product(std::span<const Dim> dims) {
 namespace {
 
 std::string operand(const InferCall& call, std::size_t input) {
-  return "input " + std::to_string(input) + " ('" + call.graph().value(call.node().inputs[input]).name + "')";
+  return "input " + Signature::param(signature_of(call.op()).inputs, input)->name;
 }
 
 }  // namespace

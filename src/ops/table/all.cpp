@@ -99,7 +99,7 @@ struct Table {
     for (const auto family : kFamilies) {
       for (const OpDef& op : family()) {
         ops.push_back(&op);
-        by_key.emplace(key(op.domain, op.name), &op);
+        by_key.emplace(key(op.identity.domain, op.identity.name), &op);
       }
     }
   }
@@ -126,9 +126,9 @@ const Signature& signature_of(const OpDef& op) {
   std::unique_ptr<const Signature>& entry = parsed[&op];
   if (!entry) {
     try {
-      entry = std::make_unique<const Signature>(parse_signature(op.signature, op.attrs));
+      entry = std::make_unique<const Signature>(parse_signature(op.identity.signature, op.identity.attrs));
     } catch (Error& error) {
-      error.in("op table entry " + std::string(op.name));
+      error.in("op table entry " + std::string(op.identity.name));
       throw;
     }
   }

@@ -8,13 +8,14 @@
 
 namespace finity {
 
-BuildCall::BuildCall(const Graph& graph, const Node& node, NodeWriter& writer, std::vector<ValueId> gradients,
+BuildCall::BuildCall(OpCall what, Wiring wiring, NodeWriter& writer, std::vector<ValueId> gradients,
                      std::vector<bool> wanted)
-    : Call(graph, node),
+    : Call(std::move(what)),
+      wiring_(std::move(wiring)),
       writer_(writer),
       gradients_(std::move(gradients)),
       wanted_(std::move(wanted)),
-      given_(node.inputs.size() + node.captures.size()) {}
+      given_(wiring_.inputs.size() + wiring_.captures.size()) {}
 
 ValueId BuildCall::grad(std::size_t i) {
   if (!has_grad(i)) {
@@ -36,10 +37,10 @@ std::size_t BuildCall::rank(ValueId id) const {
 }
 
 DType BuildCall::dtype() const {
-  for (const ValueId id : node().outputs) {
+  for (const ValueId id : wiring_.outputs) {
     if (id.valid() && is_float(writer_.type(id).dtype)) return writer_.type(id).dtype;
   }
-  for (const ValueId id : node().inputs) {
+  for (const ValueId id : wiring_.inputs) {
     if (id.valid() && is_float(writer_.type(id).dtype)) return writer_.type(id).dtype;
   }
   throw Unsupported("a gradient needs a float format, which is not known");
@@ -88,7 +89,7 @@ void BuildCall::give_through(std::span<const ValueId> outputs) {
   for (std::size_t i = 0; i < wanted_.size(); ++i) {
     if (!wanted_[i]) continue;
     places.push_back(i);
-    sources.push_back(i < node().inputs.size() ? node().inputs[i] : node().captures[i - node().inputs.size()]);
+    sources.push_back(i < wiring_.inputs.size() ? wiring_.inputs[i] : wiring_.captures[i - wiring_.inputs.size()]);
   }
   // An operand that is given twice has one gradient, not one for each place.
   std::vector<ValueId> distinct;
@@ -102,24 +103,16 @@ void BuildCall::give_through(std::span<const ValueId> outputs) {
   }
 }
 
-namespace {
-
-ValueId filled_like(BuildCall& call, ValueId value, double number) {
-  const DType dtype = call.type(value).dtype;
+ValueId filled_like(NodeWriter& writer, ValueId value, double number) {
+  const DType dtype = writer.type(value).dtype;
+  const std::optional<Dims> dims = writer.type(value).dims();
   const double one[] = {number};
+  if (dims && dims->empty()) return writer.constant(from_elements<double>(dtype, {}, one));
+  const ValueId shape = dims ? writer.constant(Tensor::vector_of(*dims)) : writer.add("Shape", {value}, {}, 1).front();
   Attrs attrs;
   attrs.set("value", make_constant(from_elements<double>(dtype, {1}, one)));
-  if (const std::optional<Dims> dims = call.dims(value)) {
-    if (dims->empty()) return call.scalar(number, dtype);
-    return call.add("ConstantOfShape", {call.ints(*dims)}, std::move(attrs));
-  }
-  return call.add("ConstantOfShape", {call.add("Shape", {value})}, std::move(attrs));
+  return writer.add("ConstantOfShape", {shape}, std::move(attrs), 1).front();
 }
-
-}  // namespace
-
-ValueId BuildCall::zeros_like(ValueId value) { return filled_like(*this, value, 0); }
-ValueId BuildCall::ones_like(ValueId value) { return filled_like(*this, value, 1); }
 
 void flat(BuildCall&) {}
 

@@ -37,8 +37,8 @@ class NodeWriter {
   // The elements, when they are known and few.
   virtual const Tensor* known(ValueId id) const = 0;
 
-  // The op of `node`, in its version, on other operands; as many results as it has.
-  virtual std::vector<ValueId> repeat(const Node& node, std::vector<ValueId> inputs, Attrs attrs) = 0;
+  // The op of a call, in its version, on other operands; as many results as the call has.
+  virtual std::vector<ValueId> repeat(const OpCall& call, std::vector<ValueId> inputs, Attrs attrs) = 0;
   // Subgraphs: what is added between begin_body() and end_body() goes into a new one.
   virtual BodyId begin_body() = 0;
   virtual ValueId add_body_input(const Type& type) = 0;
@@ -47,19 +47,31 @@ class NodeWriter {
   virtual std::vector<ValueId> copy_body(BodyId body, std::span<const ValueId> inputs) = 0;
 };
 
+// A tensor of the shape and format of another, filled with a number.
+ValueId filled_like(NodeWriter& writer, ValueId value, double number);
+
+// The operands and results of a node in the graph that is written to.
+struct Wiring {
+  std::vector<ValueId> inputs = {};
+  std::vector<ValueId> outputs = {};
+  std::vector<ValueId> captures = {};
+};
+
 class BuildCall : public Call {
  public:
   // Gradients of `wanted`, invalid where none flows, given those of `outputs`: through nodes that were written before.
   using Derive = std::function<std::vector<ValueId>(
       std::span<const ValueId> outputs, std::span<const ValueId> gradients, std::span<const ValueId> wanted)>;
 
-  // `node` must outlive the call and may not lie in the graph that is being written to. `gradients` are those of the
-  // results, invalid where none flows; empty when no gradient is asked for.
-  BuildCall(const Graph& graph, const Node& node, NodeWriter& writer, std::vector<ValueId> gradients,
-            std::vector<bool> wanted);
+  // Attributes of `what` may not lie in the graph that is being written to. `gradients` are those of the results,
+  // invalid where none flows; empty when no gradient is asked for.
+  BuildCall(OpCall what, Wiring wiring, NodeWriter& writer, std::vector<ValueId> gradients = {},
+            std::vector<bool> wanted = {});
 
-  ValueId in(std::size_t i) const { return has_input(i) ? node().inputs[i] : ValueId{}; }
-  ValueId out(std::size_t i) const { return has_output(i) ? node().outputs[i] : ValueId{}; }
+  ValueId in(std::size_t i) const { return has_input(i) ? wiring_.inputs[i] : ValueId{}; }
+  ValueId out(std::size_t i) const { return has_output(i) ? wiring_.outputs[i] : ValueId{}; }
+  const std::vector<ValueId>& inputs() const { return wiring_.inputs; }
+  const std::vector<ValueId>& captures() const { return wiring_.captures; }
   // The gradient that arrives at result i; zeros when none does and the result is asked for all the same.
   ValueId grad(std::size_t i);
   bool has_grad(std::size_t i) const { return i < gradients_.size() && gradients_[i].valid(); }
@@ -85,8 +97,8 @@ class BuildCall : public Call {
   ValueId scalar(double number, DType dtype);
   ValueId ints(std::vector<std::int64_t> numbers);
   ValueId cast(ValueId value, DType dtype);
-  ValueId zeros_like(ValueId value);
-  ValueId ones_like(ValueId value);
+  ValueId zeros_like(ValueId value) { return filled_like(writer_, value, 0); }
+  ValueId ones_like(ValueId value) { return filled_like(writer_, value, 1); }
   // Larger things: the same op on other operands, subgraphs, and the gradient of a definition that was written out.
   NodeWriter& writer() { return writer_; }
   std::vector<ValueId> derive(std::span<const ValueId> outputs, std::span<const ValueId> gradients,
@@ -105,6 +117,7 @@ class BuildCall : public Call {
   const std::vector<ValueId>& given() const { return given_; }
 
  private:
+  Wiring wiring_;
   NodeWriter& writer_;
   std::vector<ValueId> gradients_;
   std::vector<bool> wanted_;

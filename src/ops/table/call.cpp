@@ -10,9 +10,9 @@ namespace {
 
 // The node's attribute, else the signature's default, else null.
 const Attr* lookup(const Call& call, std::string_view name) {
-  if (const Attr* attr = call.node().attrs.find(name)) return attr;
-  if (call.node().op == nullptr) return nullptr;
-  const AttrSpec* spec = signature_of(*call.node().op).attr(name);
+  if (const Attr* attr = call.attrs().find(name)) return attr;
+  if (call.description().op == nullptr) return nullptr;
+  const AttrSpec* spec = signature_of(call.op()).attr(name);
   return spec != nullptr && spec->fallback ? &*spec->fallback : nullptr;
 }
 
@@ -31,11 +31,21 @@ const T& required(const Call& call, std::string_view name) {
 
 template <class T, class F>
 T own_or(const Call& call, std::string_view name, F fallback) {
-  const T* value = typed<T>(name, call.node().attrs.find(name));
+  const T* value = typed<T>(name, call.attrs().find(name));
   return value != nullptr ? *value : T(fallback);
 }
 
 }  // namespace
+
+const Attrs& Call::attrs() const {
+  static const Attrs kNone;
+  return what_.attrs != nullptr ? *what_.attrs : kNone;
+}
+
+const Graph& Call::bodies() const {
+  if (what_.bodies == nullptr) throw Error("its bodies are not given");
+  return *what_.bodies;
+}
 
 std::int64_t Call::integer(std::string_view name) const { return required<std::int64_t>(*this, name); }
 std::int64_t Call::integer(std::string_view name, std::int64_t fallback) const {
@@ -43,7 +53,7 @@ std::int64_t Call::integer(std::string_view name, std::int64_t fallback) const {
 }
 double Call::real(std::string_view name) const { return static_cast<double>(required<float>(*this, name)); }
 double Call::real(std::string_view name, double fallback) const {
-  const float* value = typed<float>(name, node_.attrs.find(name));
+  const float* value = typed<float>(name, attrs().find(name));
   return value != nullptr ? static_cast<double>(*value) : fallback;
 }
 std::string Call::text(std::string_view name) const { return required<std::string>(*this, name); }
@@ -62,14 +72,19 @@ std::vector<std::string> Call::texts(std::string_view name) const {
 }
 ConstantPtr Call::constant(std::string_view name) const { return own_or<ConstantPtr>(*this, name, nullptr); }
 BodyId Call::body(std::string_view name) const { return required<BodyId>(*this, name); }
-const Type* Call::type(std::string_view name) const { return typed<Type>(name, node_.attrs.find(name)); }
+const Type* Call::type(std::string_view name) const { return typed<Type>(name, attrs().find(name)); }
 
-InferCall::InferCall(const Graph& graph, const Node& node, std::vector<Operand> in, InferBody infer_body)
-    : Call(graph, node),
+InferCall::InferCall(OpCall what, std::vector<Operand> in, InferBody infer_body)
+    : Call(std::move(what)),
       in_(std::move(in)),
-      out_(node.outputs.size()),
-      out_values_(node.outputs.size()),
+      out_(output_count()),
+      out_values_(output_count()),
       infer_body_(std::move(infer_body)) {}
+
+std::vector<Type> InferCall::infer_body(BodyId body, std::span<const Type> inputs) {
+  if (!infer_body_) throw Unsupported("has a subgraph");
+  return infer_body_(body, inputs);
+}
 
 const Type& InferCall::in(std::size_t i) const {
   static const Type kUnknown;
@@ -124,8 +139,13 @@ void InferCall::set_shape_value(std::size_t i, Shape value) {
   if (i < out_values_.size()) out_values_[i] = std::move(value);
 }
 
-EvalCall::EvalCall(const Graph& graph, const Node& node, std::span<const Datum> in, Rng& rng, RunBody run_body)
-    : Call(graph, node), in_(in), out_(node.outputs.size()), rng_(rng), run_body_(std::move(run_body)) {}
+EvalCall::EvalCall(OpCall what, std::span<const Datum> in, Rng& rng, RunBody run_body)
+    : Call(std::move(what)), in_(in), out_(output_count()), rng_(rng), run_body_(std::move(run_body)) {}
+
+std::vector<Datum> EvalCall::run_body(BodyId body, std::span<const Datum> inputs) {
+  if (!run_body_) throw Unsupported("has a subgraph");
+  return run_body_(body, inputs);
+}
 
 const Datum& EvalCall::datum(std::size_t i) const {
   static const Datum kAbsent;

@@ -1,4 +1,4 @@
-// What an op's functions may look at: its node, and the types or values of its
+// What an op's functions may look at: how it is used, and the types or values of its
 // operands. All accessors throw Error with the operand's or attribute's name, and
 // the engines add the node and the file.
 #pragma once
@@ -11,30 +11,29 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "graph/graph.h"
 #include "ops/table/datum.h"
+#include "ops/table/op_call.h"
 
 namespace finity {
 
-struct OpDef;
-
 class Call {
  public:
-  Call(const Graph& graph, const Node& node) : graph_(graph), node_(node) {}
+  explicit Call(OpCall what) : what_(std::move(what)) {}
 
-  const Graph& graph() const { return graph_; }
-  const Node& node() const { return node_; }
+  const OpCall& description() const { return what_; }
+  const OpDef& op() const { return *what_.op; }
+  const Attrs& attrs() const;
   // Version of the operator set the node was written for.
-  int version() const { return node_.version; }
+  int version() const { return what_.version; }
 
-  std::size_t input_count() const { return node_.inputs.size(); }
-  std::size_t output_count() const { return node_.outputs.size(); }
-  bool has_input(std::size_t i) const { return i < node_.inputs.size() && node_.inputs[i].valid(); }
-  bool has_output(std::size_t i) const { return i < node_.outputs.size() && node_.outputs[i].valid(); }
+  std::size_t input_count() const { return what_.inputs.count(); }
+  std::size_t output_count() const { return what_.outputs.count(); }
+  bool has_input(std::size_t i) const { return what_.inputs.has(i); }
+  bool has_output(std::size_t i) const { return what_.outputs.has(i); }
 
   // Attributes. Without a second argument the signature's default is used; an
   // attribute with neither throws. The list forms give an empty list when absent.
-  bool has_attr(std::string_view name) const { return node_.attrs.find(name) != nullptr; }
+  bool has_attr(std::string_view name) const { return attrs().find(name) != nullptr; }
   std::int64_t integer(std::string_view name) const;
   std::int64_t integer(std::string_view name, std::int64_t fallback) const;
   double real(std::string_view name) const;
@@ -48,9 +47,12 @@ class Call {
   BodyId body(std::string_view name) const;
   const Type* type(std::string_view name) const;  // null when absent
 
+  // The graph that holds the bodies which attributes name, for what control flow asks of them: their inputs, outputs
+  // and declared types. Running or typing one goes through the call. Throws Error when there is none.
+  const Graph& bodies() const;
+
  private:
-  const Graph& graph_;
-  const Node& node_;
+  OpCall what_;
 };
 
 // Computes the outputs' types. Before the op's infer runs, arity, attributes and
@@ -65,7 +67,7 @@ class InferCall : public Call {
     const Shape* shape_value = nullptr;  // elements of an integer scalar or vector, some perhaps symbolic
   };
 
-  InferCall(const Graph& graph, const Node& node, std::vector<Operand> in, InferBody infer_body);
+  InferCall(OpCall what, std::vector<Operand> in, InferBody infer_body = {});
 
   // The operand's type; an unknown type when it is omitted.
   const Type& in(std::size_t i) const;
@@ -85,7 +87,7 @@ class InferCall : public Call {
   // States the elements of an integer output (scalar or vector).
   void set_shape_value(std::size_t i, Shape value);
 
-  std::vector<Type> infer_body(BodyId body, std::span<const Type> inputs) { return infer_body_(body, inputs); }
+  std::vector<Type> infer_body(BodyId body, std::span<const Type> inputs);
 
   // For the engine.
   std::vector<Type>& outs() { return out_; }
@@ -102,13 +104,13 @@ class EvalCall : public Call {
  public:
   using RunBody = std::function<std::vector<Datum>(BodyId, std::span<const Datum>)>;
 
-  EvalCall(const Graph& graph, const Node& node, std::span<const Datum> in, Rng& rng, RunBody run_body);
+  EvalCall(OpCall what, std::span<const Datum> in, Rng& rng, RunBody run_body = {});
 
   const Tensor& in(std::size_t i) const;    // throws when absent or not a tensor
   const Datum& datum(std::size_t i) const;  // an absent datum when omitted
   void out(std::size_t i, Datum datum);     // ignored when the node does not ask for it
   Rng& rng() { return rng_; }
-  std::vector<Datum> run_body(BodyId body, std::span<const Datum> inputs) { return run_body_(body, inputs); }
+  std::vector<Datum> run_body(BodyId body, std::span<const Datum> inputs);
 
   std::vector<Datum>& outs() { return out_; }
 

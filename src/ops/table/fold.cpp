@@ -4,16 +4,15 @@
 
 namespace finity {
 
-bool folds(const Node& node, bool floats) {
-  const OpDef* op = node.op;
-  if (op == nullptr || op->random || op->eval == nullptr || !bodies_of(node.attrs).empty()) return false;
-  return !floats || op->exact;
+bool folds(const OpDef& op, const Attrs& attrs, bool floats) {
+  if (op.traits.random || op.meaning.eval == nullptr || !bodies_of(attrs).empty()) return false;
+  return !floats || op.traits.exact;
 }
 
-std::vector<Datum> fold(const Graph& graph, const Node& node, std::span<const Datum> operands) {
+std::vector<Datum> fold(const OpCall& what, std::span<const Datum> operands) {
   Rng unused(0);
-  EvalCall call(graph, node, operands, unused, nullptr);
-  node.op->eval(call);
+  EvalCall call(what, operands, unused);
+  what.op->meaning.eval(call);
   return std::move(call.outs());
 }
 

@@ -11,9 +11,9 @@ namespace finity {
 
 // Known operands decide the results: nothing is drawn, no body is run, and where floats take part (`floats`) every
 // library computes the same bits.
-bool folds(const Node& node, bool floats);
+bool folds(const OpDef& op, const Attrs& attrs, bool floats);
 
 // Throws Error as the op's evaluation does.
-std::vector<Datum> fold(const Graph& graph, const Node& node, std::span<const Datum> operands);
+std::vector<Datum> fold(const OpCall& what, std::span<const Datum> operands);
 
 }  // namespace finity

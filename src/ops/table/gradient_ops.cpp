@@ -59,14 +59,12 @@ void expand_again(BuildCall& call) {
 }
 
 const OpDef kOps[] = {
-    {.name = "SumTo",
-     .domain = kDomain,
-     .summary = "the sum over the axes along which a tensor of the shape of `like` was repeated",
-     .signature = "(X: T, like: L) -> (Y: T) where T: float, L: any",
-     .infer = infer_sum_to,
-     .eval = eval_sum_to,
-     .range = range_sum_to,
-     .vjp = expand_again},
+    {.identity = {.name = "SumTo",
+                  .domain = kDomain,
+                  .summary = "the sum over the axes along which a tensor of the shape of `like` was repeated",
+                  .signature = "(X: T, like: L) -> (Y: T) where T: float, L: any"},
+     .meaning = {.infer = infer_sum_to, .eval = eval_sum_to},
+     .analysis = {.range = range_sum_to, .vjp = expand_again}},
 };
 
 }  // namespace

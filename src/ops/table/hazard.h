@@ -2,7 +2,7 @@
 // in a format. The checker intersects them with the operand's range; the trigger can
 // walk towards them, the fixer keeps to their complement. What only shows in the
 // result (overflow, NaN from Inf - Inf) needs no entry: the engine compares flags of
-// operands and results, and OpDef::overflow / OpDef::invalid name the rule.
+// operands and results, and OpAnalysis::overflow / OpAnalysis::invalid name the rule.
 #pragma once
 
 #include <span>

@@ -48,7 +48,8 @@ enum class OrderKind : std::uint8_t {
 // What optimisers that merge nodes take an op for; see Way::scales_last.
 enum class Merge : std::uint8_t { none, factor, divisor, movement, padding };
 
-struct OpDef {
+// What an op is called and how it is written down.
+struct OpIdentity {
   std::string_view name = {};
   std::string_view domain = {};     // "" is ONNX's default domain
   int since = 1;                    // first opset that has it
@@ -56,12 +57,18 @@ struct OpDef {
   std::string_view summary = {};    // one line, lower case, no full stop
   std::string_view signature = {};  // see signature.h; the union over all versions
   std::string_view attrs = {};
-  std::string_view tf = {};       // TensorFlow's op of the same meaning
-  std::string_view freedom = {};  // what eval chose where ONNX leaves it open (reduction order, ...)
-  bool random = false;            // not a function of its inputs: never folded
-  bool exact = false;             // every library computes it to the same bits: no exp, no sum of several floats
+  std::string_view tf = {};  // TensorFlow's op of the same meaning
+};
+
+// What it computes.
+struct OpMeaning {
   void (*infer)(InferCall&) = nullptr;
-  void (*eval)(EvalCall&) = nullptr;    // null: the op is typed but cannot be run
+  void (*eval)(EvalCall&) = nullptr;  // null: the op is typed but cannot be run
+  std::string_view freedom = {};      // what eval chose where ONNX leaves it open (reduction order, ...)
+};
+
+// What is known of its results, and what can go wrong in it.
+struct OpAnalysis {
   void (*range)(RangeCall&) = nullptr;  // see range_call.h; null: nothing is known of its results
   // How long rows of every float result are at most, see lengths.h; null: what their elements allow.
   Length (*length)(RangeCall&, const Rows&) = nullptr;
@@ -70,12 +77,26 @@ struct OpDef {
   Hazards hazards = {};
   std::string_view overflow = {};  // rule when the result may be infinite and no operand is (else FN203)
   std::string_view invalid = {};   // rule when the result may be NaN and no operand is (else FN302)
-  bool shape_only = false;         // looks at the shape of its operand, not at its elements
-  bool elementwise = false;        // element i of the result depends on elements i of the operands only
+  Grants grants = {};              // what libraries may compute instead
+};
+
+// What engines ask of it instead of its name.
+struct OpTraits {
+  bool random = false;       // not a function of its inputs: never folded
+  bool exact = false;        // every library computes it to the same bits: no exp, no sum of several floats
+  bool elementwise = false;  // element i of the result depends on elements i of the operands only
+  bool shape_only = false;   // looks at the shape of its operand, not at its elements
+  bool branches = false;     // runs one of its bodies, once; others may run theirs any number of times
   Comparison comparison = Comparison::none;
   OrderKind order = OrderKind::none;
-  Grants grants = {};  // what libraries may compute instead
   Merge merge = Merge::none;
+};
+
+struct OpDef {
+  OpIdentity identity = {};
+  OpMeaning meaning = {};
+  OpAnalysis analysis = {};
+  OpTraits traits = {};
 };
 
 // Every op, family by family, in the order of ops/table/all.cpp.

@@ -9,13 +9,13 @@
 namespace finity {
 
 const Hazard* hazard_of(const OpDef& op, std::string_view rule, int operand) {
-  const auto exact = std::ranges::find_if(op.hazards, [&](const Hazard& hazard) {
+  const auto exact = std::ranges::find_if(op.analysis.hazards, [&](const Hazard& hazard) {
     return hazard.rule == rule && static_cast<int>(hazard.operand) == operand;
   });
-  if (exact != op.hazards.end()) return &*exact;
+  if (exact != op.analysis.hazards.end()) return &*exact;
   const auto derived = std::ranges::find_if(
-      op.hazards, [&](const Hazard& hazard) { return hazard.rule == rule && hazard.quantity != nullptr; });
-  return derived != op.hazards.end() ? &*derived : nullptr;
+      op.analysis.hazards, [&](const Hazard& hazard) { return hazard.rule == rule && hazard.quantity != nullptr; });
+  return derived != op.analysis.hazards.end() ? &*derived : nullptr;
 }
 
 bool holds(const UnsafeSet& set, double x) {
@@ -183,7 +183,7 @@ ValueId sum_of_exponentials(BuildCall& call) { return reduced_alike(call, call.a
 ValueId window_share(BuildCall& call) {
   Attrs attrs;
   for (const char* name : {"kernel_shape", "strides", "pads", "dilations", "auto_pad", "ceil_mode"}) {
-    if (const Attr* own = call.node().attrs.find(name)) attrs.set(name, *own);
+    if (const Attr* own = call.attrs().find(name)) attrs.set(name, *own);
   }
   attrs.set("count_include_pad", std::int64_t{1});
   return call.add("AveragePool", {call.cast(call.ones_like(call.in(0)), DType::float32)}, std::move(attrs));

@@ -10,16 +10,16 @@
 
 namespace finity {
 
-RangeCall::RangeCall(const Graph& graph, const Node& node, std::vector<Operand> in, std::vector<const Type*> out_types,
+RangeCall::RangeCall(OpCall what, std::vector<Operand> in, std::vector<const Type*> out_types,
                      const RangeSettings& settings, Symbols& symbols, RunBody run_body)
-    : Call(graph, node),
+    : Call(std::move(what)),
       in_(std::move(in)),
       out_types_(std::move(out_types)),
       settings_(settings),
       symbols_(symbols),
       run_body_(std::move(run_body)),
-      out_(node.outputs.size()),
-      given_(node.outputs.size(), false) {}
+      out_(output_count()),
+      given_(output_count(), false) {}
 
 const AbsTensor& RangeCall::in(std::size_t i) const {
   if (!has_range(i)) throw Error("input " + std::to_string(i) + " is missing");
@@ -61,7 +61,7 @@ void RangeCall::out(std::size_t i, AbsTensor result) {
 
 void RangeCall::besides(std::size_t i, const Range& flags) {
   if (!has_output(i)) return;
-  besides_.resize(node().outputs.size());
+  besides_.resize(output_count());
   besides_[i] = join(besides_[i], flags);
 }
 
@@ -97,31 +97,38 @@ AbsTensor RangeCall::assuming(std::size_t i, std::size_t condition, bool truth) 
   return hooks_.assuming ? hooks_.assuming(i, condition, truth) : in(i);
 }
 
+std::vector<AbsTensor> RangeCall::run_body(BodyId body, std::span<const AbsTensor> inputs) {
+  if (!run_body_) throw Unsupported("has a subgraph");
+  return run_body_(body, inputs);
+}
+
 std::vector<AbsTensor> RangeCall::probe_body(BodyId body, std::span<const AbsTensor> inputs) {
-  return hooks_.probe_body ? hooks_.probe_body(body, inputs) : run_body_(body, inputs);
+  return hooks_.probe_body ? hooks_.probe_body(body, inputs) : run_body(body, inputs);
 }
 
 std::vector<AbsTensor> RangeCall::run_branch(BodyId body, std::size_t condition, bool truth) {
-  return hooks_.run_branch ? hooks_.run_branch(body, condition, truth) : run_body_(body, {});
+  return hooks_.run_branch ? hooks_.run_branch(body, condition, truth) : run_body(body, {});
 }
 
 int RangeCall::ulps() const {
-  const OpDef* op = node().op;
-  if (settings_.runtime == Runtime::exact) return 0;
-  return op == nullptr ? Grants{}.specified.ulps : std::max(op->grants.specified.ulps, op->grants.measured.ulps);
+  const Grants& grants = op().analysis.grants;
+  return settings_.runtime == Runtime::exact ? 0 : std::max(grants.specified.ulps, grants.measured.ulps);
 }
 
 bool RangeCall::may(Way way) const {
-  const OpDef* op = node().op;
-  if (settings_.runtime == Runtime::exact || op == nullptr) return false;
-  return op->grants.ways.has(way) || (settings_.runtime == Runtime::any && op->grants.elsewhere.has(way));
+  const Grants& grants = op().analysis.grants;
+  if (settings_.runtime == Runtime::exact) return false;
+  return grants.ways.has(way) || (settings_.runtime == Runtime::any && grants.elsewhere.has(way));
 }
 
-const Node* RangeCall::producer(std::size_t i) const {
-  if (!has_input(i)) return nullptr;
-  const NodeId id = graph().value(node().inputs[i]).producer;
-  const Node* node = id.valid() ? &graph().node(id) : nullptr;
-  return node != nullptr && node->op != nullptr ? node : nullptr;
+Upstream RangeCall::upstream(std::size_t i) const {
+  const bool known = hooks_.around != nullptr && has_input(i) && i < hooks_.inputs.size();
+  return known ? Upstream(*hooks_.around, hooks_.inputs[i]) : Upstream();
+}
+
+const AbsTensor* RangeCall::range_of(ValueId value) const {
+  const bool known = hooks_.around != nullptr && hooks_.around->range_of != nullptr;
+  return known ? hooks_.around->range_of(value) : nullptr;
 }
 
 std::vector<DType> RangeCall::accumulators(DType dtype) const {

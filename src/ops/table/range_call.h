@@ -13,6 +13,7 @@
 #include "ops/table/call.h"
 #include "ops/table/grants.h"
 #include "ops/table/hazard.h"
+#include "ops/table/upstream.h"
 
 namespace finity {
 
@@ -50,7 +51,8 @@ class RangeCall : public Call {
     std::function<std::vector<AbsTensor>(BodyId, std::size_t condition, bool truth)> run_branch = {};
     std::function<bool(std::size_t whole, std::size_t part)> not_below = {};
     std::function<double(std::size_t operand, const Rows&)> length = {};
-    std::function<const AbsTensor*(ValueId)> range_of = {};
+    const Upstream::Around* around = nullptr;
+    std::span<const ValueId> inputs = {};  // the operands, in the graph around
   };
   struct Operand {
     const AbsTensor* range = nullptr;  // null: omitted
@@ -59,8 +61,8 @@ class RangeCall : public Call {
     const Tensor* value = nullptr;   // all elements, when known and small
   };
 
-  RangeCall(const Graph& graph, const Node& node, std::vector<Operand> in, std::vector<const Type*> out_types,
-            const RangeSettings& settings, Symbols& symbols, RunBody run_body);
+  RangeCall(OpCall what, std::vector<Operand> in, std::vector<const Type*> out_types, const RangeSettings& settings,
+            Symbols& symbols, RunBody run_body = {});
 
   const AbsTensor& in(std::size_t i) const;  // throws Error when omitted
   Range hull(std::size_t i) const { return in(i).hull(); }
@@ -88,23 +90,23 @@ class RangeCall : public Call {
   // Output i has the elements of input j at the same indices: range, forms, relations and identity go on.
   void same(std::size_t i, std::size_t j);
 
-  // A hazard that OpDef::hazards cannot express. The rule then assumes it does not happen.
+  // A hazard that OpAnalysis::hazards cannot express. The rule then assumes it does not happen.
   void site(std::string_view rule, int operand, const Range& seen, bool possible, bool certain = false);
 
   // What is granted to the op under the runtimes asked for; see grants.h.
   int ulps() const;  // of each library function inside it; 0: correctly rounded
   bool may(Way way) const;
-  // The node that computes operand i, of an op of the table; null for inputs and weights.
-  const Node* producer(std::size_t i) const;
-  // What is known of another value of the graph, for what optimisers merge; null when the engine does not say.
-  const AbsTensor* range_of(ValueId value) const { return hooks_.range_of ? hooks_.range_of(value) : nullptr; }
+  // Where operand i comes from, as far as the engine says.
+  Upstream upstream(std::size_t i) const;
+  // What is known of a value of a body that was run; null when the engine does not say.
+  const AbsTensor* range_of(ValueId value) const;
 
   const RangeSettings& settings() const { return settings_; }
   Symbols& symbols() { return symbols_; }
   std::size_t max_cells() const { return settings_.max_cells; }
   // The formats partial sums of `dtype` may be kept in, coarsest first: evaluate in each and join.
   std::vector<DType> accumulators(DType dtype) const;
-  std::vector<AbsTensor> run_body(BodyId body, std::span<const AbsTensor> inputs) { return run_body_(body, inputs); }
+  std::vector<AbsTensor> run_body(BodyId body, std::span<const AbsTensor> inputs);
 
   // The same without recording ranges and findings: for iterations towards a fixpoint.
   std::vector<AbsTensor> probe_body(BodyId body, std::span<const AbsTensor> inputs);

@@ -110,32 +110,38 @@ void eval_causal_conv(EvalCall& call) {
 }
 
 const OpDef kOps[] = {
-    {.name = "Conv",
-     .summary = "convolution over any number of spatial axes",
-     .signature = "(X: T, W: T, B?: T) -> (Y: T) where T: float",
-     .attrs = "auto_pad: string = NOTSET {NOTSET, SAME_UPPER, SAME_LOWER, VALID}; kernel_shape: ints; strides: ints; "
+    {.identity =
+         {.name = "Conv",
+          .summary = "convolution over any number of spatial axes",
+          .signature = "(X: T, W: T, B?: T) -> (Y: T) where T: float",
+          .attrs =
+              "auto_pad: string = NOTSET {NOTSET, SAME_UPPER, SAME_LOWER, VALID}; kernel_shape: ints; strides: ints; "
               "dilations: ints; pads: ints; group: int = 1",
-     .tf = "Conv2D",
-     .freedom = "products are added by channel, then by kernel position, then the bias, in float32 (float64 for "
-                "float64), and rounded once; padding is skipped, not multiplied",
-     .infer = infer_conv,
-     .eval = eval_conv,
-     .range = range_conv,
-     .length = length_conv,
-     .vjp = conv_gradient,
-     .overflow = "FN204",
-     .grants = {.ways = {Way::scales_weights}, .measured_on = kOnnxRuntime}},
-    {.name = "CausalConvWithState",
-     .since = 27,
-     .summary = "one convolution per channel over the present and past positions of a sequence, with carried state",
-     .signature = "(input: T, weight: T, bias?: T, past_state?: T) -> (output: T, present_state?: T) "
-                  "where T: float32 | float16 | bfloat16",
-     .attrs = "activation: string = none {none, silu, swish}",
-     .freedom = "products are added in order of position, then the bias, in float32; rounded before the activation",
-     .infer = infer_causal_conv,
-     .eval = eval_causal_conv,
-     .range = range_causal_conv,
-     .overflow = "FN204"},
+          .tf = "Conv2D"},
+     .meaning = {.infer = infer_conv,
+                 .eval = eval_conv,
+                 .freedom =
+                     "products are added by channel, then by kernel position, then the bias, in float32 (float64 for "
+                     "float64), and rounded once; padding is skipped, not multiplied"},
+     .analysis = {.range = range_conv,
+                  .length = length_conv,
+                  .vjp = conv_gradient,
+                  .overflow = "FN204",
+                  .grants = {.ways = {Way::scales_weights}, .measured_on = kOnnxRuntime}}},
+    {.identity =
+         {.name = "CausalConvWithState",
+          .since = 27,
+          .summary =
+              "one convolution per channel over the present and past positions of a sequence, with carried state",
+          .signature = "(input: T, weight: T, bias?: T, past_state?: T) -> (output: T, present_state?: T) "
+                       "where T: float32 | float16 | bfloat16",
+          .attrs = "activation: string = none {none, silu, swish}"},
+     .meaning =
+         {.infer = infer_causal_conv,
+          .eval = eval_causal_conv,
+          .freedom =
+              "products are added in order of position, then the bias, in float32; rounded before the activation"},
+     .analysis = {.range = range_causal_conv, .overflow = "FN204"}},
 };
 
 }  // namespace

@@ -222,7 +222,7 @@ Attrs transposed_attrs(const BuildCall& call) {
   }
   Attrs attrs;
   for (const std::string_view name : {"strides", "dilations", "group"}) {
-    if (const Attr* attr = call.node().attrs.find(name)) attrs.set(std::string(name), *attr);
+    if (const Attr* attr = call.attrs().find(name)) attrs.set(std::string(name), *attr);
   }
   attrs.set("pads", std::move(pads));
   return attrs;
@@ -312,31 +312,34 @@ void eval_col2im(EvalCall& call) {
 }
 
 const OpDef kOps[] = {
-    {.name = "ConvTranspose",
-     .summary = "transpose of a convolution: every input element adds a scaled kernel to the output",
-     .signature = "(X: T, W: T, B?: T) -> (Y: T) where T: float",
-     .attrs = "auto_pad: string = NOTSET {NOTSET, SAME_UPPER, SAME_LOWER, VALID}; kernel_shape: ints; strides: ints; "
+    {.identity =
+         {.name = "ConvTranspose",
+          .summary = "transpose of a convolution: every input element adds a scaled kernel to the output",
+          .signature = "(X: T, W: T, B?: T) -> (Y: T) where T: float",
+          .attrs =
+              "auto_pad: string = NOTSET {NOTSET, SAME_UPPER, SAME_LOWER, VALID}; kernel_shape: ints; strides: ints; "
               "dilations: ints; pads: ints; group: int = 1; output_padding: ints; output_shape: ints",
-     .tf = "Conv2DBackpropInput",
-     .freedom = "products are added by channel, then by kernel position, then the bias, in float32 (float64 for "
-                "float64), and rounded once; with output_shape an odd padding is larger at the begin unless SAME_UPPER",
-     .infer = infer_conv_transpose,
-     .eval = eval_conv_transpose,
-     .range = range_conv_transpose,
-     .length = length_conv_transpose,
-     .vjp = conv_transpose_gradient,
-     .overflow = "FN204"},
-    {.name = "Col2Im",
-     .since = 18,
-     .summary = "adds the columns of a matrix of blocks into an image",
-     .signature = "(input: T, image_shape: int64, block_shape: int64) -> (output: T) "
-                  "where T: number | bool | complex64 | complex128",
-     .attrs = "dilations: ints; pads: ints; strides: ints",
-     .freedom = "blocks are added in order of kernel position, in float32 (float64 for float64)",
-     .infer = infer_col2im,
-     .eval = eval_col2im,
-     .range = range_col2im,
-     .overflow = "FN204"},
+          .tf = "Conv2DBackpropInput"},
+     .meaning =
+         {.infer = infer_conv_transpose,
+          .eval = eval_conv_transpose,
+          .freedom =
+              "products are added by channel, then by kernel position, then the bias, in float32 (float64 for "
+              "float64), and rounded once; with output_shape an odd padding is larger at the begin unless SAME_UPPER"},
+     .analysis = {.range = range_conv_transpose,
+                  .length = length_conv_transpose,
+                  .vjp = conv_transpose_gradient,
+                  .overflow = "FN204"}},
+    {.identity = {.name = "Col2Im",
+                  .since = 18,
+                  .summary = "adds the columns of a matrix of blocks into an image",
+                  .signature = "(input: T, image_shape: int64, block_shape: int64) -> (output: T) "
+                               "where T: number | bool | complex64 | complex128",
+                  .attrs = "dilations: ints; pads: ints; strides: ints"},
+     .meaning = {.infer = infer_col2im,
+                 .eval = eval_col2im,
+                 .freedom = "blocks are added in order of kernel position, in float32 (float64 for float64)"},
+     .analysis = {.range = range_col2im, .overflow = "FN204"}},
 };
 
 }  // namespace

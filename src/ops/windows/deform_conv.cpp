@@ -165,17 +165,20 @@ void eval_deform_conv(EvalCall& call) {
 }
 
 const OpDef kOps[] = {
-    {.name = "DeformConv",
-     .since = 19,
-     .summary = "convolution whose taps are moved by given offsets and scaled by a mask",
-     .signature = "(X: T, W: T, offset: T, B?: T, mask?: T) -> (Y: T) where T: float",
-     .attrs = "dilations: ints; group: int = 1; kernel_shape: ints; offset_group: int = 1; pads: ints; strides: ints",
-     .freedom = "samples are interpolated in float64; products are added by channel, then by kernel position, then the "
-                "bias, in float32 (float64 for float64)",
-     .infer = infer_deform_conv,
-     .eval = eval_deform_conv,
-     .range = range_deform_conv,
-     .overflow = "FN204"},
+    {.identity =
+         {.name = "DeformConv",
+          .since = 19,
+          .summary = "convolution whose taps are moved by given offsets and scaled by a mask",
+          .signature = "(X: T, W: T, offset: T, B?: T, mask?: T) -> (Y: T) where T: float",
+          .attrs =
+              "dilations: ints; group: int = 1; kernel_shape: ints; offset_group: int = 1; pads: ints; strides: ints"},
+     .meaning =
+         {.infer = infer_deform_conv,
+          .eval = eval_deform_conv,
+          .freedom =
+              "samples are interpolated in float64; products are added by channel, then by kernel position, then the "
+              "bias, in float32 (float64 for float64)"},
+     .analysis = {.range = range_deform_conv, .overflow = "FN204"}},
 };
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace {
 
 // A float in opset 1, an integer since.
 double exponent_of(const BuildCall& call) {
-  const Attr* attr = call.node().attrs.find("p");
+  const Attr* attr = call.attrs().find("p");
   if (attr == nullptr) return 2;
   if (const auto* number = std::get_if<std::int64_t>(attr)) return static_cast<double>(*number);
   if (const auto* number = std::get_if<float>(attr)) return static_cast<double>(*number);
@@ -36,17 +36,17 @@ std::vector<std::int64_t> spatial_axes(BuildCall& call) { return axes_from(2, ca
 }  // namespace
 
 void max_pool_gradient(BuildCall& call) {
-  call.give(0, call.add("finity:MaxPoolGradient", {call.grad(0), call.in(0)}, call.node().attrs));
+  call.give(0, call.add("finity:MaxPoolGradient", {call.grad(0), call.in(0)}, call.attrs()));
 }
 
 void average_pool_gradient(BuildCall& call) {
-  call.give(0, call.add("finity:AveragePoolGradient", {call.grad(0), call.in(0)}, call.node().attrs));
+  call.give(0, call.add("finity:AveragePoolGradient", {call.grad(0), call.in(0)}, call.attrs()));
 }
 
 void lp_pool_gradient(BuildCall& call) {
   const double p = exponent_of(call);
   Attrs attrs;
-  for (const auto& [name, value] : call.node().attrs) {
+  for (const auto& [name, value] : call.attrs()) {
     if (name != "p") attrs.set(name, value);
   }
   const ValueId windows = call.add("finity:SumPoolGradient", {window_part(call, p), call.in(0)}, std::move(attrs));

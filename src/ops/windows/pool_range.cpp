@@ -138,9 +138,9 @@ namespace {
 
 // An optimiser that takes the zeros of a Pad for padding of the pool's own: what is inside is all there is.
 void join_unpadded(const RangeCall& call, AbsTensor& result) {
-  const Node* pad = call.may(Way::leaves_out_padding) ? call.producer(0) : nullptr;
-  if (pad == nullptr || pad->op->merge != Merge::padding) return;
-  const AbsTensor* inside = call.range_of(pad->inputs[0]);
+  const Upstream pad = call.may(Way::leaves_out_padding) ? call.upstream(0) : Upstream();
+  if (pad.op() == nullptr || pad.op()->traits.merge != Merge::padding) return;
+  const AbsTensor* inside = pad.input(0).range();
   if (inside == nullptr) return;
   for (Range& cell : result.cells) cell = join(cell, inside->hull());
 }
@@ -262,7 +262,7 @@ void range_global_average_pool(RangeCall& call) {
 namespace {
 
 std::optional<double> exponent_of(const Call& call) {
-  const Attr* attr = call.node().attrs.find("p");
+  const Attr* attr = call.attrs().find("p");
   if (attr == nullptr) return 2;
   if (const auto* number = std::get_if<std::int64_t>(attr)) return static_cast<double>(*number);
   if (const auto* number = std::get_if<float>(attr)) return static_cast<double>(*number);

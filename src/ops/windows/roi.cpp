@@ -287,28 +287,31 @@ void range_roi_align(RangeCall& call) {
 }
 
 const OpDef kOps[] = {
-    {.name = "MaxRoiPool",
-     .summary = "largest element in each bin of a grid over each region",
-     .signature = "(X: T, rois: T) -> (Y: T) where T: float",
-     .attrs = "pooled_shape: ints; spatial_scale: float = 1",
-     .freedom =
-         "regions are rounded to pixels, ends included; neighbouring bins may share pixels; an empty bin gives 0",
-     .infer = infer_max_roi_pool,
-     .eval = eval_max_roi_pool,
-     .range = range_max_roi_pool,
-     .grants = {.ways = {Way::lowest_for_nothing, Way::passes_over_nan}, .measured_on = kOnnxRuntime}},
-    {.name = "RoiAlign",
-     .since = 10,
-     .summary = "mean or maximum of interpolated samples in each bin of a grid over each region",
-     .signature = "(X: T1, rois: T1, batch_indices: int64) -> (Y: T1) where T1: float",
-     .attrs = "mode: string = avg {avg, max}; output_height: int = 1; output_width: int = 1; sampling_ratio: int = 0; "
-              "spatial_scale: float = 1; coordinate_transformation_mode: string {half_pixel, output_half_pixel}",
-     .freedom = "coordinates and sums in float32 (float64 for float64), samples added row by row; max takes the "
-                "largest weighted neighbour",
-     .infer = infer_roi_align,
-     .eval = eval_roi_align,
-     .range = range_roi_align,
-     .overflow = "FN205"},
+    {.identity = {.name = "MaxRoiPool",
+                  .summary = "largest element in each bin of a grid over each region",
+                  .signature = "(X: T, rois: T) -> (Y: T) where T: float",
+                  .attrs = "pooled_shape: ints; spatial_scale: float = 1"},
+     .meaning =
+         {.infer = infer_max_roi_pool,
+          .eval = eval_max_roi_pool,
+          .freedom =
+              "regions are rounded to pixels, ends included; neighbouring bins may share pixels; an empty bin gives 0"},
+     .analysis = {.range = range_max_roi_pool,
+                  .grants = {.ways = {Way::lowest_for_nothing, Way::passes_over_nan}, .measured_on = kOnnxRuntime}}},
+    {.identity =
+         {.name = "RoiAlign",
+          .since = 10,
+          .summary = "mean or maximum of interpolated samples in each bin of a grid over each region",
+          .signature = "(X: T1, rois: T1, batch_indices: int64) -> (Y: T1) where T1: float",
+          .attrs =
+              "mode: string = avg {avg, max}; output_height: int = 1; output_width: int = 1; sampling_ratio: int = 0; "
+              "spatial_scale: float = 1; coordinate_transformation_mode: string {half_pixel, output_half_pixel}"},
+     .meaning = {.infer = infer_roi_align,
+                 .eval = eval_roi_align,
+                 .freedom =
+                     "coordinates and sums in float32 (float64 for float64), samples added row by row; max takes the "
+                     "largest weighted neighbour"},
+     .analysis = {.range = range_roi_align, .overflow = "FN205"}},
 };
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t kMaxAttribute = std::int64_t{1} << 30;
 constexpr std::int64_t kMaxSize = std::int64_t{1} << 60;
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a / b + (a % b > 0 ? 1 : 0); }
 
 std::string quoted(std::string_view name) { return "attribute '" + std::string(name) + "'"; }
 

@@ -144,17 +144,18 @@ void range_non_max_suppression(RangeCall& call) {
 }
 
 const OpDef kOps[] = {
-    {.name = "NonMaxSuppression",
-     .since = 10,
-     .summary = "indices of the boxes that stay when those overlapping a better one are dropped",
-     .signature = "(boxes: float32, scores: float32, max_output_boxes_per_class?: int64, iou_threshold?: float32, "
-                  "score_threshold?: float32) -> (selected_indices: int64)",
-     .attrs = "center_point_box: int = 0",
-     .tf = "NonMaxSuppressionV3",
-     .freedom = "equal scores in order of index; a score equal to score_threshold or NaN is not selected",
-     .infer = infer_non_max_suppression,
-     .eval = eval_non_max_suppression,
-     .range = range_non_max_suppression},
+    {.identity = {.name = "NonMaxSuppression",
+                  .since = 10,
+                  .summary = "indices of the boxes that stay when those overlapping a better one are dropped",
+                  .signature =
+                      "(boxes: float32, scores: float32, max_output_boxes_per_class?: int64, iou_threshold?: float32, "
+                      "score_threshold?: float32) -> (selected_indices: int64)",
+                  .attrs = "center_point_box: int = 0",
+                  .tf = "NonMaxSuppressionV3"},
+     .meaning = {.infer = infer_non_max_suppression,
+                 .eval = eval_non_max_suppression,
+                 .freedom = "equal scores in order of index; a score equal to score_threshold or NaN is not selected"},
+     .analysis = {.range = range_non_max_suppression}},
 };
 
 }  // namespace

@@ -357,7 +357,7 @@ void grid_sample_gradient(BuildCall& call) {
     throw Unsupported("the gradient with respect to the positions of a grid is not modelled");
   }
   if (!call.wanted(0)) return;
-  call.give(0, call.add("finity:GridSampleGradient", {call.grad(0), call.in(0), call.in(1)}, call.node().attrs));
+  call.give(0, call.add("finity:GridSampleGradient", {call.grad(0), call.in(0), call.in(1)}, call.attrs()));
 }
 
 // A position is theta times (x, y[, z], 1); these come from the grid of the map that changes nothing.
@@ -369,7 +369,7 @@ void affine_grid_gradient(BuildCall& call) {
   for (std::int64_t i = 0; i < axes; ++i) unit[static_cast<std::size_t>(i * (axes + 1) + i)] = 1;
   const ValueId one = call.writer().constant(from_elements<double>(dtype, {1, axes, axes + 1}, unit));
   const ValueId still = call.add("Expand", {one, shape_vector(call, call.in(0))});
-  const ValueId base = call.writer().repeat(call.node(), {still, call.in(1)}, call.node().attrs).front();
+  const ValueId base = call.writer().repeat(call.description(), {still, call.in(1)}, call.attrs()).front();
   const ValueId points = reshape_to(call, base, {0, -1, axes});
   const ValueId last = call.add("Slice", {call.ones_like(points), call.ints({0}), call.ints({1}), call.ints({2})});
   const ValueId columns = call.add("Concat", {points, last}, with_attr("axis", std::int64_t{2}));
@@ -378,36 +378,34 @@ void affine_grid_gradient(BuildCall& call) {
 }
 
 const OpDef kOps[] = {
-    {.name = "GridSample",
-     .since = 16,
-     .summary = "X interpolated at the positions of a grid",
-     .signature = "(X: T, grid: any) -> (Y: T) where T: any",
-     .attrs = "mode: string {bilinear, bicubic, linear, cubic, nearest}; "
-              "padding_mode: string = zeros {zeros, border, reflection}; align_corners: int = 0",
-     .freedom = "coordinates in float32 (float64 for such a grid), sums in double rounded once",
-     .infer = infer_grid_sample,
-     .eval = eval_grid_sample,
-     .range = range_grid_sample,
-     .vjp = grid_sample_gradient},
-    {.name = "GridSampleGradient",
-     .domain = "finity",
-     .summary = "what arrives at samples of X, given back to the pixels they were made of",
-     .signature = "(dY: T, X: T, grid: any) -> (dX: T) where T: float",
-     .attrs = "mode: string {bilinear, bicubic, linear, cubic, nearest}; "
-              "padding_mode: string = zeros {zeros, border, reflection}; align_corners: int = 0",
-     .freedom = "coordinates in float32 (float64 for such a grid), sums in double rounded once",
-     .infer = infer_like_second,
-     .eval = eval_grid_sample_gradient},
-    {.name = "AffineGrid",
-     .since = 20,
-     .summary = "evenly spaced positions in [-1, 1], moved by an affine map",
-     .signature = "(theta: T, size: int64) -> (grid: T) where T: float",
-     .attrs = "align_corners: int = 0",
-     .freedom = "computed in double and rounded once; with align_corners a single pixel is at -1",
-     .infer = infer_affine_grid,
-     .eval = eval_affine_grid,
-     .range = range_affine_grid,
-     .vjp = affine_grid_gradient},
+    {.identity = {.name = "GridSample",
+                  .since = 16,
+                  .summary = "X interpolated at the positions of a grid",
+                  .signature = "(X: T, grid: any) -> (Y: T) where T: any",
+                  .attrs = "mode: string {bilinear, bicubic, linear, cubic, nearest}; "
+                           "padding_mode: string = zeros {zeros, border, reflection}; align_corners: int = 0"},
+     .meaning = {.infer = infer_grid_sample,
+                 .eval = eval_grid_sample,
+                 .freedom = "coordinates in float32 (float64 for such a grid), sums in double rounded once"},
+     .analysis = {.range = range_grid_sample, .vjp = grid_sample_gradient}},
+    {.identity = {.name = "GridSampleGradient",
+                  .domain = "finity",
+                  .summary = "what arrives at samples of X, given back to the pixels they were made of",
+                  .signature = "(dY: T, X: T, grid: any) -> (dX: T) where T: float",
+                  .attrs = "mode: string {bilinear, bicubic, linear, cubic, nearest}; "
+                           "padding_mode: string = zeros {zeros, border, reflection}; align_corners: int = 0"},
+     .meaning = {.infer = infer_like_second,
+                 .eval = eval_grid_sample_gradient,
+                 .freedom = "coordinates in float32 (float64 for such a grid), sums in double rounded once"}},
+    {.identity = {.name = "AffineGrid",
+                  .since = 20,
+                  .summary = "evenly spaced positions in [-1, 1], moved by an affine map",
+                  .signature = "(theta: T, size: int64) -> (grid: T) where T: float",
+                  .attrs = "align_corners: int = 0"},
+     .meaning = {.infer = infer_affine_grid,
+                 .eval = eval_affine_grid,
+                 .freedom = "computed in double and rounded once; with align_corners a single pixel is at -1"},
+     .analysis = {.range = range_affine_grid, .vjp = affine_grid_gradient}},
 };
 
 }  // namespace

@@ -308,34 +308,28 @@ constexpr std::string_view kFreedom =
     "opset 11 coordinates are asymmetric and nearest means down, or up where an axis shrinks";
 
 const OpDef kOps[] = {
-    {.name = "Resize",
-     .since = 10,
-     .summary = "another size by nearest, linear or cubic interpolation",
-     .signature = "(X: T, roi?: float, scales?: float32, sizes?: int64) -> (Y: T) where T: any",
-     .attrs = "mode: string = nearest {nearest, linear, cubic}; "
-              "coordinate_transformation_mode: string = half_pixel {half_pixel, half_pixel_symmetric, "
-              "pytorch_half_pixel, align_corners, asymmetric, tf_half_pixel_for_nn, tf_crop_and_resize}; "
-              "nearest_mode: string = round_prefer_floor {round_prefer_floor, round_prefer_ceil, floor, ceil}; "
-              "cubic_coeff_a: float = -0.75; exclude_outside: int = 0; extrapolation_value: float = 0.0; "
-              "antialias: int = 0; axes: ints; "
-              "keep_aspect_ratio_policy: string = stretch {stretch, not_larger, not_smaller}",
-     .freedom = kFreedom,
-     .infer = infer_resize,
-     .eval = eval_resize,
-     .range = range_resize,
-     .length = length_resize,
-     .vjp = resize_gradient},
-    {.name = "Upsample",
-     .until = 9,
-     .summary = "a larger size by nearest or linear interpolation",
-     .signature = "(X: T, scales?: float32) -> (Y: T) where T: any",
-     .attrs = "mode: string = nearest {nearest, linear, bilinear}; scales: floats; height_scale: float; "
-              "width_scale: float",
-     .freedom = kFreedom,
-     .infer = infer_upsample,
-     .eval = eval_upsample,
-     .range = range_upsample,
-     .vjp = upsample_gradient},
+    {.identity = {.name = "Resize",
+                  .since = 10,
+                  .summary = "another size by nearest, linear or cubic interpolation",
+                  .signature = "(X: T, roi?: float, scales?: float32, sizes?: int64) -> (Y: T) where T: any",
+                  .attrs =
+                      "mode: string = nearest {nearest, linear, cubic}; "
+                      "coordinate_transformation_mode: string = half_pixel {half_pixel, half_pixel_symmetric, "
+                      "pytorch_half_pixel, align_corners, asymmetric, tf_half_pixel_for_nn, tf_crop_and_resize}; "
+                      "nearest_mode: string = round_prefer_floor {round_prefer_floor, round_prefer_ceil, floor, ceil}; "
+                      "cubic_coeff_a: float = -0.75; exclude_outside: int = 0; extrapolation_value: float = 0.0; "
+                      "antialias: int = 0; axes: ints; "
+                      "keep_aspect_ratio_policy: string = stretch {stretch, not_larger, not_smaller}"},
+     .meaning = {.infer = infer_resize, .eval = eval_resize, .freedom = kFreedom},
+     .analysis = {.range = range_resize, .length = length_resize, .vjp = resize_gradient}},
+    {.identity = {.name = "Upsample",
+                  .until = 9,
+                  .summary = "a larger size by nearest or linear interpolation",
+                  .signature = "(X: T, scales?: float32) -> (Y: T) where T: any",
+                  .attrs = "mode: string = nearest {nearest, linear, bilinear}; scales: floats; height_scale: float; "
+                           "width_scale: float"},
+     .meaning = {.infer = infer_upsample, .eval = eval_upsample, .freedom = kFreedom},
+     .analysis = {.range = range_upsample, .vjp = upsample_gradient}},
 };
 
 }  // namespace

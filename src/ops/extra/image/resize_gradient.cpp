@@ -63,7 +63,7 @@ void resize_gradient(BuildCall& call) {
   const ResampleOptions options = resize_options(call);
   if (options.mode == "nearest") {
     // Positions outside are no element.
-    const Attrs attrs = with_attr(call.node().attrs, "extrapolation_value", 0.0F);
+    const Attrs attrs = with_attr(call.attrs(), "extrapolation_value", 0.0F);
     return scatter_back(call, 0, {}, call.version() < 11 ? nullptr : &attrs);
   }
   const std::size_t at = scales_input(call);

@@ -16,6 +16,7 @@
 #include "ops/shared/move_elements.h"
 #include "ops/shared/range_rules.h"
 #include "ops/shared/shapes.h"
+#include "ops/table/composite.h"
 #include "ops/table/families.h"
 #include "ops/table/quantities.h"
 #include "tensor/convert.h"
@@ -29,16 +30,6 @@ constexpr std::string_view kMicrosoft = "com.microsoft";
 // ---- activations -----------------------------------------------------------------
 
 double gelu(double x) { return 0.5 * x * std::erfc(-x / std::numbers::sqrt2); }
-
-double fast_gelu(double x) {
-  const double inner = std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * x * x * x);
-  return 0.5 * x * (1.0 + std::tanh(inner));
-}
-
-double quick_gelu(double x, double alpha) {
-  const double e = std::exp(-std::abs(alpha * x));
-  return x * ((alpha * x >= 0 ? 1.0 : e) / (1.0 + e));
-}
 
 // A bias per element of the last axis.
 void check_bias(const Tensor& x, const Tensor& bias) {
@@ -57,17 +48,19 @@ std::vector<double> biased(const EvalCall& call) {
   return values;
 }
 
-template <double (*F)(double)>
-void eval_biased(EvalCall& call) {
-  std::vector<double> values = biased(call);
-  for (double& value : values) value = F(value);
-  call.out(0, from_elements(call.in(0).dtype(), call.in(0).dims(), values));
+void infer_biased(InferCall& call) {
+  infer_same_shape(call);
+  if (call.has_input(1)) require_bias(call, 1, call.in(0));
 }
 
-void eval_quick_gelu(EvalCall& call) {
-  const double alpha = call.real("alpha");
-  call.out(0, map_unary(call.in(0), call.in(0).dtype(),
-                        [alpha](auto x) { return quick_gelu(static_cast<double>(x), alpha); }));
+void infer_bias_add(InferCall& call) {
+  infer_biased(call);
+  if (!call.ranked(0) || !call.ranked(2)) return;
+  require_rank(call, 2, call.rank(0));
+  for (std::size_t i = 0; i < call.rank(0); ++i) {
+    const Dim &x = call.shape(0)[i], &skip = call.shape(2)[i];
+    if (x.known() && skip.known() && x.size != skip.size) throw Error("input skip differs in shape from X");
+  }
 }
 
 void infer_split_gelu(InferCall& call) {
@@ -93,15 +86,6 @@ void eval_split_gelu(EvalCall& call) {
   call.out(0, from_elements(call.in(0).dtype(), std::move(dims), result));
 }
 
-void eval_bias_add(EvalCall& call) {
-  std::vector<double> values = biased(call);
-  const Tensor& skip = call.in(2);
-  if (skip.dims() != call.in(0).dims()) throw Error("skip has shape " + to_string(skip.dims()));
-  const std::vector<double> added = elements<double>(skip);
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] += added[i];
-  call.out(0, from_elements(call.in(0).dtype(), call.in(0).dims(), values));
-}
-
 // Softmax over all axes from `axis` on, as the default domain had it before opset 13.
 void eval_bias_softmax(EvalCall& call) {
   const Tensor& x = call.in(0);
@@ -123,11 +107,11 @@ void out_first(EvalCall& call, const std::vector<Datum>& outputs) {
 // The op of the same name in the default domain.
 template <int Version>
 void infer_alias(InferCall& call) {
-  infer_as(call, {call.node().op->name, Version});
+  infer_as(call, {call.op().identity.name, Version});
 }
 template <int Version>
 void eval_alias(EvalCall& call) {
-  out_first(call, eval_as(call, {call.node().op->name, Version}));
+  out_first(call, eval_as(call, {call.op().identity.name, Version}));
 }
 
 // pads may be a row [1, 2 * rank].
@@ -189,7 +173,7 @@ void infer_reduce_sum_integer(InferCall& call) {
 }
 void eval_reduce_sum_integer(EvalCall& call) {
   const Tensor wide = cast(call.in(0), sum_type(call.in(0).dtype()));
-  out_first(call, eval_other(call, {"ReduceSum", 11}, call.node().attrs, {Datum(wide)}));
+  out_first(call, eval_other(call, {"ReduceSum", 11}, call.attrs(), {Datum(wide)}));
 }
 
 void infer_embedding(InferCall& call) {
@@ -291,205 +275,163 @@ void eval_position_bias(EvalCall& call) {
 constexpr std::string_view kOnce = "rounds once";
 
 const OpDef kOps[] = {
-    {.name = "Gelu",
-     .domain = kMicrosoft,
-     .summary = "x times the normal distribution function of x",
-     .signature = "(X: T) -> (Y: T) where T: float",
-     .freedom = kOnce,
-     .infer = infer_same_shape,
-     .eval = eval_float_unary<gelu>,
-     .range = range_elementwise<gelu_of>,
-     .vjp = biased_gelu_gradient,
-     .elementwise = true},
-    {.name = "FastGelu",
-     .domain = kMicrosoft,
-     .summary = "gelu of x + bias, approximated with tanh",
-     .signature = "(X: T, bias?: T) -> (Y: T) where T: float",
-     .freedom = kOnce,
-     .infer = infer_same_shape,
-     .eval = eval_biased<fast_gelu>,
-     .range = range_biased<gelu_by_tanh_of>,
-     .vjp = biased_fast_gelu_gradient,
-     .elementwise = true},
-    {.name = "QuickGelu",
-     .domain = kMicrosoft,
-     .summary = "x * sigmoid(alpha * x)",
-     .signature = "(X: T) -> (Y: T) where T: float",
-     .attrs = "alpha: float = 1.702",
-     .freedom = kOnce,
-     .infer = infer_same_shape,
-     .eval = eval_quick_gelu,
-     .range = range_swish,
-     .vjp = quick_gelu_gradient,
-     .elementwise = true},
-    {.name = "BiasGelu",
-     .domain = kMicrosoft,
-     .summary = "gelu of A + B, B per element of the last axis",
-     .signature = "(A: T, B: T) -> (C: T) where T: float",
-     .freedom = kOnce,
-     .infer = infer_same_shape,
-     .eval = eval_biased<gelu>,
-     .range = range_biased<gelu_of>,
-     .vjp = biased_gelu_gradient,
-     .elementwise = true},
-    {.name = "BiasSplitGelu",
-     .domain = kMicrosoft,
-     .summary = "left half times gelu of the right half of each row of X + bias",
-     .signature = "(X: T, bias: T) -> (Y: T) where T: float",
-     .freedom = kOnce,
-     .infer = infer_split_gelu,
-     .eval = eval_split_gelu,
-     .range = range_split_gelu,
-     .vjp = split_gelu_gradient},
-    {.name = "BiasAdd",
-     .domain = kMicrosoft,
-     .summary = "X + bias + skip, the bias per element of the last axis",
-     .signature = "(X: T, bias: T, skip: T) -> (Y: T) where T: float",
-     .freedom = kOnce,
-     .infer = infer_same_shape,
-     .eval = eval_bias_add,
-     .range = range_bias_add,
-     .vjp = bias_add_gradient},
-    {.name = "BiasSoftmax",
-     .domain = kMicrosoft,
-     .summary = "softmax of data + bias over all axes from `axis` on",
-     .signature = "(data: T, bias: T) -> (output: T) where T: float",
-     .attrs = "axis: int = 1; is_inner_broadcast: int",
-     .freedom = "shifts by the maximum; sums pairwise in float32 (float64 for float64); rounds once",
-     .infer = infer_same_shape,
-     .eval = eval_bias_softmax,
-     .range = range_bias_softmax,
-     .vjp = bias_softmax_gradient,
-     .hazards = bias_softmax_hazards()},
+    {.identity = {.name = "Gelu",
+                  .domain = kMicrosoft,
+                  .summary = "x times the normal distribution function of x",
+                  .signature = "(X: T) -> (Y: T) where T: float"},
+     .meaning = {.infer = infer_same_shape, .eval = eval_body, .freedom = kOnce},
+     .analysis = {.range = range_body, .vjp = body_gradient},
+     .traits = {.elementwise = true}},
+    {.identity = {.name = "FastGelu",
+                  .domain = kMicrosoft,
+                  .summary = "gelu of x + bias, approximated with tanh",
+                  .signature = "(X: T, bias?: T) -> (Y: T) where T: float"},
+     .meaning = {.infer = infer_biased, .eval = eval_body, .freedom = kOnce},
+     .analysis = {.range = range_body, .vjp = body_gradient},
+     .traits = {.elementwise = true}},
+    {.identity = {.name = "QuickGelu",
+                  .domain = kMicrosoft,
+                  .summary = "x * sigmoid(alpha * x)",
+                  .signature = "(X: T) -> (Y: T) where T: float",
+                  .attrs = "alpha: float = 1.702"},
+     .meaning = {.infer = infer_same_shape, .eval = eval_body, .freedom = kOnce},
+     .analysis = {.range = range_body, .vjp = body_gradient},
+     .traits = {.elementwise = true}},
+    {.identity = {.name = "BiasGelu",
+                  .domain = kMicrosoft,
+                  .summary = "gelu of A + B, B per element of the last axis",
+                  .signature = "(A: T, B: T) -> (C: T) where T: float"},
+     .meaning = {.infer = infer_biased, .eval = eval_body, .freedom = kOnce},
+     .analysis = {.range = range_body, .vjp = body_gradient},
+     .traits = {.elementwise = true}},
+    {.identity = {.name = "BiasSplitGelu",
+                  .domain = kMicrosoft,
+                  .summary = "left half times gelu of the right half of each row of X + bias",
+                  .signature = "(X: T, bias: T) -> (Y: T) where T: float"},
+     .meaning = {.infer = infer_split_gelu, .eval = eval_split_gelu, .freedom = kOnce},
+     .analysis = {.range = range_split_gelu, .vjp = split_gelu_gradient}},
+    {.identity = {.name = "BiasAdd",
+                  .domain = kMicrosoft,
+                  .summary = "X + bias + skip, the bias per element of the last axis",
+                  .signature = "(X: T, bias: T, skip: T) -> (Y: T) where T: float"},
+     .meaning = {.infer = infer_bias_add, .eval = eval_body, .freedom = kOnce},
+     .analysis = {.range = range_body, .vjp = body_gradient}},
+    {.identity = {.name = "BiasSoftmax",
+                  .domain = kMicrosoft,
+                  .summary = "softmax of data + bias over all axes from `axis` on",
+                  .signature = "(data: T, bias: T) -> (output: T) where T: float",
+                  .attrs = "axis: int = 1; is_inner_broadcast: int"},
+     .meaning = {.infer = infer_same_shape,
+                 .eval = eval_bias_softmax,
+                 .freedom = "shifts by the maximum; sums pairwise in float32 (float64 for float64); rounds once"},
+     .analysis = {.range = range_bias_softmax, .vjp = bias_softmax_gradient, .hazards = bias_softmax_hazards()}},
     // The two norms were written into this domain too by older exporters.
-    {.name = "LayerNormalization",
-     .domain = kMicrosoft,
-     .summary = "(x - mean) / sqrt(variance + epsilon) over the axes from `axis` on, times scale, plus bias",
-     .signature = "(X: T, Scale: V, B?: V) -> (Y: V, Mean?: float, InvStdDev?: float) where T: float, V: float",
-     .attrs = "axis: int = -1; epsilon: float = 1e-05; stash_type: int = 1",
-     .infer = infer_alias<17>,
-     .eval = eval_alias<17>,
-     .range = range_alias<17>,
-     .vjp = alias_gradient,
-     .hazards = layer_norm_hazards()},
-    {.name = "SimplifiedLayerNormalization",
-     .domain = kMicrosoft,
-     .summary = "x / sqrt(mean(x^2) + epsilon) over the axes from `axis` on, times scale",
-     .signature = "(X: T, scale: V) -> (Y: V, InvStdDev?: float) where T: float, V: float",
-     .attrs = "axis: int = -1; epsilon: float = 1e-05; stash_type: int = 1",
-     .infer = infer_alias<1>,
-     .eval = eval_alias<1>,
-     .range = range_alias<1>,
-     .vjp = alias_gradient,
-     .hazards = rms_norm_hazards()},
-    {.name = "Trilu",
-     .domain = kMicrosoft,
-     .summary = "upper or lower triangle of matrices, zeros elsewhere",
-     .signature = "(X: T, k?: int64) -> (Y: T) where T: number | bool",
-     .attrs = "upper: int = 1",
-     .infer = infer_alias<14>,
-     .eval = eval_alias<14>,
-     .range = range_alias<14>,
-     .vjp = alias_gradient},
-    {.name = "GatherND",
-     .domain = kMicrosoft,
-     .summary = "slices by index tuples",
-     .signature = "(data: T, indices: int32 | int64) -> (output: T) where T: any",
-     .infer = infer_alias<11>,
-     .eval = eval_alias<11>,
-     .range = range_alias<11>,
-     .vjp = gather_nd_gradient},
-    {.name = "GridSample",
-     .domain = kMicrosoft,
-     .summary = "X interpolated at the positions of a grid",
-     .signature = "(X: T, Grid: T) -> (Y: T) where T: float",
-     .attrs = "mode: string = bilinear {bilinear, nearest, bicubic}; "
-              "padding_mode: string = zeros {zeros, border, reflection}; align_corners: int = 0",
-     .infer = infer_alias<16>,
-     .eval = eval_alias<16>,
-     .range = range_alias<16>,
-     .vjp = alias_gradient},
-    {.name = "Pad",
-     .domain = kMicrosoft,
-     .summary = "margins of a constant, mirrored or repeated elements",
-     .signature = "(data: T, pads: int64, value?: T) -> (output: T) where T: any",
-     .attrs = "mode: string = constant {constant, reflect, edge}",
-     .infer = infer_pad,
-     .eval = eval_pad,
-     .range = range_microsoft_pad},
-    {.name = "Range",
-     .domain = kMicrosoft,
-     .summary = "start, start + delta, ... up to but not including limit",
-     .signature = "(start: T, limit: T, delta?: T) -> (Y: T) where T: number",
-     .infer = infer_range,
-     .eval = eval_range,
-     .range = range_microsoft_range},
-    {.name = "Unique",
-     .domain = kMicrosoft,
-     .summary = "distinct elements in order of occurrence, which one each element is, and how often",
-     .signature = "(x: T) -> (y: T, idx: int64, counts: int64) where T: any",
-     .infer = infer_unique,
-     .eval = eval_unique,
-     .range = range_microsoft_unique},
-    {.name = "ExpandDims",
-     .domain = kMicrosoft,
-     .summary = "a dimension of size 1 at a position",
-     .signature = "(X: T, axis: int32) -> (Y: T) where T: any",
-     .tf = "ExpandDims",
-     .infer = infer_expand_dims,
-     .eval = eval_expand_dims,
-     .range = range_expand_dims,
-     .vjp = expand_dims_gradient},
-    {.name = "ReduceSumInteger",
-     .domain = kMicrosoft,
-     .summary = "sum of 8-bit integers along axes, in 32 bits",
-     .signature = "(data: int8 | uint8) -> (reduced: int32 | uint32)",
-     .attrs = "axes: ints; keepdims: int = 1",
-     .infer = infer_reduce_sum_integer,
-     .eval = eval_reduce_sum_integer,
-     .range = range_reduce_sum_integer},
-    {.name = "TorchEmbedding",
-     .domain = kMicrosoft,
-     .summary = "rows of a table",
-     .signature =
-         "(weight: T, indices: int64, padding_idx?: int64, scale_grad_by_freq?: bool) -> (Y: T) where T: number",
-     .infer = infer_embedding,
-     .eval = eval_embedding,
-     .range = range_shuffled,
-     .vjp = embedding_gradient},
-    {.name = "SoftmaxCrossEntropyLossInternal",
-     .domain = kMicrosoft,
-     .summary = "cross entropy of softmax(scores) and labels, and the logarithms of the probabilities",
-     .signature = "(scores: T, labels: I, weights?: T, ignore_index?: int64) -> (output: T, log_prob: T) "
-                  "where T: float, I: int32 | int64",
-     .attrs = "reduction: string = mean {none, sum, mean}; output_type: int",
-     .infer = infer_loss,
-     .eval = eval_loss,
-     .range = range_loss_internal,
-     .vjp = loss_internal_gradient,
-     .hazards = cross_entropy_loss_hazards(),
-     .overflow = "FN205"},
-    {.name = "Scale",
-     .domain = kMicrosoft,
-     .summary = "x times, or divided by, a number",
-     .signature = "(input: T, scale: S) -> (output: T) where T: float, S: float | int32 | int64",
-     .attrs = "scale_down: int = 0",
-     .freedom = kOnce,
-     .infer = infer_same_shape,
-     .eval = eval_scale,
-     .range = range_microsoft_scale,
-     .vjp = scale_gradient,
-     .hazards = scale_down_hazards(),
-     .overflow = "FN203"},
-    {.name = "RelativePositionBias",
-     .domain = kMicrosoft,
-     .summary = "T5's bias per head for the distance of a key from a query",
-     .signature = "(bias_table: T, query_length: int64, key_length: int64) -> (output: T) where T: float",
-     .attrs = "is_bidirectional: int = 0; max_distance: int",
-     .freedom = "buckets are computed in float32",
-     .infer = infer_position_bias,
-     .eval = eval_position_bias,
-     .range = range_shuffled},
+    {.identity = {.name = "LayerNormalization",
+                  .domain = kMicrosoft,
+                  .summary =
+                      "(x - mean) / sqrt(variance + epsilon) over the axes from `axis` on, times scale, plus bias",
+                  .signature =
+                      "(X: T, Scale: V, B?: V) -> (Y: V, Mean?: float, InvStdDev?: float) where T: float, V: float",
+                  .attrs = "axis: int = -1; epsilon: float = 1e-05; stash_type: int = 1"},
+     .meaning = {.infer = infer_alias<17>, .eval = eval_alias<17>},
+     .analysis = {.range = range_alias<17>, .vjp = alias_gradient, .hazards = layer_norm_hazards()}},
+    {.identity = {.name = "SimplifiedLayerNormalization",
+                  .domain = kMicrosoft,
+                  .summary = "x / sqrt(mean(x^2) + epsilon) over the axes from `axis` on, times scale",
+                  .signature = "(X: T, scale: V) -> (Y: V, InvStdDev?: float) where T: float, V: float",
+                  .attrs = "axis: int = -1; epsilon: float = 1e-05; stash_type: int = 1"},
+     .meaning = {.infer = infer_alias<1>, .eval = eval_alias<1>},
+     .analysis = {.range = range_alias<1>, .vjp = alias_gradient, .hazards = rms_norm_hazards()}},
+    {.identity = {.name = "Trilu",
+                  .domain = kMicrosoft,
+                  .summary = "upper or lower triangle of matrices, zeros elsewhere",
+                  .signature = "(X: T, k?: int64) -> (Y: T) where T: number | bool",
+                  .attrs = "upper: int = 1"},
+     .meaning = {.infer = infer_alias<14>, .eval = eval_alias<14>},
+     .analysis = {.range = range_alias<14>, .vjp = alias_gradient}},
+    {.identity = {.name = "GatherND",
+                  .domain = kMicrosoft,
+                  .summary = "slices by index tuples",
+                  .signature = "(data: T, indices: int32 | int64) -> (output: T) where T: any"},
+     .meaning = {.infer = infer_alias<11>, .eval = eval_alias<11>},
+     .analysis = {.range = range_alias<11>, .vjp = gather_nd_gradient}},
+    {.identity = {.name = "GridSample",
+                  .domain = kMicrosoft,
+                  .summary = "X interpolated at the positions of a grid",
+                  .signature = "(X: T, Grid: T) -> (Y: T) where T: float",
+                  .attrs = "mode: string = bilinear {bilinear, nearest, bicubic}; "
+                           "padding_mode: string = zeros {zeros, border, reflection}; align_corners: int = 0"},
+     .meaning = {.infer = infer_alias<16>, .eval = eval_alias<16>},
+     .analysis = {.range = range_alias<16>, .vjp = alias_gradient}},
+    {.identity = {.name = "Pad",
+                  .domain = kMicrosoft,
+                  .summary = "margins of a constant, mirrored or repeated elements",
+                  .signature = "(data: T, pads: int64, value?: T) -> (output: T) where T: any",
+                  .attrs = "mode: string = constant {constant, reflect, edge}"},
+     .meaning = {.infer = infer_pad, .eval = eval_pad},
+     .analysis = {.range = range_microsoft_pad}},
+    {.identity = {.name = "Range",
+                  .domain = kMicrosoft,
+                  .summary = "start, start + delta, ... up to but not including limit",
+                  .signature = "(start: T, limit: T, delta?: T) -> (Y: T) where T: number"},
+     .meaning = {.infer = infer_range, .eval = eval_range},
+     .analysis = {.range = range_microsoft_range}},
+    {.identity = {.name = "Unique",
+                  .domain = kMicrosoft,
+                  .summary = "distinct elements in order of occurrence, which one each element is, and how often",
+                  .signature = "(x: T) -> (y: T, idx: int64, counts: int64) where T: any"},
+     .meaning = {.infer = infer_unique, .eval = eval_unique},
+     .analysis = {.range = range_microsoft_unique}},
+    {.identity = {.name = "ExpandDims",
+                  .domain = kMicrosoft,
+                  .summary = "a dimension of size 1 at a position",
+                  .signature = "(X: T, axis: int32) -> (Y: T) where T: any",
+                  .tf = "ExpandDims"},
+     .meaning = {.infer = infer_expand_dims, .eval = eval_expand_dims},
+     .analysis = {.range = range_expand_dims, .vjp = expand_dims_gradient}},
+    {.identity = {.name = "ReduceSumInteger",
+                  .domain = kMicrosoft,
+                  .summary = "sum of 8-bit integers along axes, in 32 bits",
+                  .signature = "(data: int8 | uint8) -> (reduced: int32 | uint32)",
+                  .attrs = "axes: ints; keepdims: int = 1"},
+     .meaning = {.infer = infer_reduce_sum_integer, .eval = eval_reduce_sum_integer},
+     .analysis = {.range = range_reduce_sum_integer}},
+    {.identity =
+         {.name = "TorchEmbedding",
+          .domain = kMicrosoft,
+          .summary = "rows of a table",
+          .signature =
+              "(weight: T, indices: int64, padding_idx?: int64, scale_grad_by_freq?: bool) -> (Y: T) where T: number"},
+     .meaning = {.infer = infer_embedding, .eval = eval_embedding},
+     .analysis = {.range = range_shuffled, .vjp = embedding_gradient}},
+    {.identity = {.name = "SoftmaxCrossEntropyLossInternal",
+                  .domain = kMicrosoft,
+                  .summary = "cross entropy of softmax(scores) and labels, and the logarithms of the probabilities",
+                  .signature = "(scores: T, labels: I, weights?: T, ignore_index?: int64) -> (output: T, log_prob: T) "
+                               "where T: float, I: int32 | int64",
+                  .attrs = "reduction: string = mean {none, sum, mean}; output_type: int"},
+     .meaning = {.infer = infer_loss, .eval = eval_loss},
+     .analysis = {.range = range_loss_internal,
+                  .vjp = loss_internal_gradient,
+                  .hazards = cross_entropy_loss_hazards(),
+                  .overflow = "FN205"}},
+    {.identity = {.name = "Scale",
+                  .domain = kMicrosoft,
+                  .summary = "x times, or divided by, a number",
+                  .signature = "(input: T, scale: S) -> (output: T) where T: float, S: float | int32 | int64",
+                  .attrs = "scale_down: int = 0"},
+     .meaning = {.infer = infer_same_shape, .eval = eval_scale, .freedom = kOnce},
+     .analysis =
+         {.range = range_microsoft_scale, .vjp = scale_gradient, .hazards = scale_down_hazards(), .overflow = "FN203"}},
+    {.identity = {.name = "RelativePositionBias",
+                  .domain = kMicrosoft,
+                  .summary = "T5's bias per head for the distance of a key from a query",
+                  .signature = "(bias_table: T, query_length: int64, key_length: int64) -> (output: T) where T: float",
+                  .attrs = "is_bidirectional: int = 0; max_distance: int"},
+     .meaning = {.infer = infer_position_bias,
+                 .eval = eval_position_bias,
+                 .freedom = "buckets are computed in float32"},
+     .analysis = {.range = range_shuffled}},
 };
 
 }  // namespace

@@ -32,40 +32,16 @@ ValueId plus_operand(BuildCall& call, ValueId x, std::size_t i) {
 void alias_gradient(BuildCall& call) {
   std::vector<ValueId> inputs;
   for (std::size_t i = 0; i < call.input_count(); ++i) inputs.push_back(call.in(i));
-  call.give_through(call.add_all(call.node().op->name, std::move(inputs), call.output_count(), call.node().attrs));
+  call.give_through(call.add_all(call.op().identity.name, std::move(inputs), call.output_count(), call.attrs()));
 }
 
 // ---- activations -------------------------------------------------------------
-
-ValueId fast_gelu(BuildCall& call, ValueId x) {
-  Attrs attrs;
-  attrs.set("approximate", std::string("tanh"));
-  return call.add("Gelu", {x}, std::move(attrs));
-}
-
-void biased_gelu_gradient(BuildCall& call) {
-  give_through_one(call, call.add("Gelu", {plus_operand(call, call.in(0), 1)}));
-}
-
-void biased_fast_gelu_gradient(BuildCall& call) {
-  give_through_one(call, fast_gelu(call, plus_operand(call, call.in(0), 1)));
-}
-
-void quick_gelu_gradient(BuildCall& call) {
-  const ValueId x = call.in(0);
-  const ValueId gate = call.add("Sigmoid", {call.product(call.scalar(call.real("alpha")), x)});
-  give_through_one(call, call.product(x, gate));
-}
 
 void split_gelu_gradient(BuildCall& call) {
   Attrs attrs = axis_attr(-1);
   attrs.set("num_outputs", std::int64_t{2});
   const std::vector<ValueId> halves = call.add_all("Split", {plus_operand(call, call.in(0), 1)}, 2, std::move(attrs));
   give_through_one(call, call.product(halves[0], call.add("Gelu", {halves[1]})));
-}
-
-void bias_add_gradient(BuildCall& call) {
-  for (const std::size_t i : {0, 1, 2}) call.give(i, call.grad(0));
 }
 
 void bias_softmax_gradient(BuildCall& call) {

@@ -7,12 +7,7 @@ namespace finity {
 
 // Through the op of the same name and attributes in the default domain.
 void alias_gradient(BuildCall& call);
-// Gelu of the sum of the operands.
-void biased_gelu_gradient(BuildCall& call);
-void biased_fast_gelu_gradient(BuildCall& call);
-void quick_gelu_gradient(BuildCall& call);
 void split_gelu_gradient(BuildCall& call);
-void bias_add_gradient(BuildCall& call);
 void bias_softmax_gradient(BuildCall& call);
 void expand_dims_gradient(BuildCall& call);
 void gather_nd_gradient(BuildCall& call);
@@ -24,8 +19,5 @@ void skip_layer_norm_gradient(BuildCall& call);
 void skip_rms_norm_gradient(BuildCall& call);
 void embed_layer_norm_gradient(BuildCall& call);
 void image_group_norm_gradient(BuildCall& call);
-
-// The tanh approximation.
-ValueId fast_gelu(BuildCall& call, ValueId x);
 
 }  // namespace finity

@@ -25,8 +25,6 @@ AbsTensor sum(RangeCall& call, const AbsTensor& a, const AbsTensor& b) {
 
 }  // namespace
 
-void range_bias_add(RangeCall& call) { call.out(0, sum(call, sum(call, call.in(0), call.in(1)), call.in(2))); }
-
 void range_bias_softmax(RangeCall& call) {
   Attrs attrs;
   attrs.set("axis", call.integer("axis"));

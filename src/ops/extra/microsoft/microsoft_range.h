@@ -9,10 +9,9 @@ namespace finity {
 // The op of the same name in the default domain.
 template <int Version>
 void range_alias(RangeCall& call) {
-  range_as(call, {call.node().op->name, Version});
+  range_as(call, {call.op().identity.name, Version});
 }
 
-void range_bias_add(RangeCall& call);
 void range_bias_softmax(RangeCall& call);
 void range_microsoft_pad(RangeCall& call);
 void range_microsoft_range(RangeCall& call);

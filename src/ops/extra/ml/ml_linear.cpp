@@ -107,28 +107,24 @@ void eval_linear_regressor(EvalCall& call) {
 }
 
 const OpDef kOps[] = {
-    {.name = "LinearClassifier",
-     .domain = kMlDomain,
-     .summary = "the class with the largest linear score",
-     .signature = kClassifierSignature,
-     .attrs = "classlabels_ints: ints; classlabels_strings: strings; coefficients: floats; intercepts: floats; "
-              "multi_class: int = 0; post_transform: string = NONE {NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO, PROBIT}",
-     .freedom = kFreedom,
-     .infer = infer_linear_classifier,
-     .eval = eval_linear_classifier,
-     .range = range_linear_classifier,
-     .overflow = "FN204"},
-    {.name = "LinearRegressor",
-     .domain = kMlDomain,
-     .summary = "linear scores, one per target",
-     .signature = kRegressorSignature,
-     .attrs = "coefficients: floats; intercepts: floats; targets: int = 1; "
-              "post_transform: string = NONE {NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO, PROBIT}",
-     .freedom = kFreedom,
-     .infer = infer_linear_regressor,
-     .eval = eval_linear_regressor,
-     .range = range_linear_regressor,
-     .overflow = "FN204"},
+    {.identity =
+         {.name = "LinearClassifier",
+          .domain = kMlDomain,
+          .summary = "the class with the largest linear score",
+          .signature = kClassifierSignature,
+          .attrs =
+              "classlabels_ints: ints; classlabels_strings: strings; coefficients: floats; intercepts: floats; "
+              "multi_class: int = 0; post_transform: string = NONE {NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO, PROBIT}"},
+     .meaning = {.infer = infer_linear_classifier, .eval = eval_linear_classifier, .freedom = kFreedom},
+     .analysis = {.range = range_linear_classifier, .overflow = "FN204"}},
+    {.identity = {.name = "LinearRegressor",
+                  .domain = kMlDomain,
+                  .summary = "linear scores, one per target",
+                  .signature = kRegressorSignature,
+                  .attrs = "coefficients: floats; intercepts: floats; targets: int = 1; "
+                           "post_transform: string = NONE {NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO, PROBIT}"},
+     .meaning = {.infer = infer_linear_regressor, .eval = eval_linear_regressor, .freedom = kFreedom},
+     .analysis = {.range = range_linear_regressor, .overflow = "FN204"}},
 };
 
 }  // namespace

@@ -69,7 +69,7 @@ Dim row_count(const InferCall& call) {
 }
 
 PostTransform post_transform(const Call& call) {
-  const Attr* attr = call.node().attrs.find("post_transform");
+  const Attr* attr = call.attrs().find("post_transform");
   if (attr == nullptr) return PostTransform::none;
   if (const auto* number = std::get_if<std::int64_t>(attr)) {
     if (*number < 0 || *number > 4) throw Error("post_transform is " + std::to_string(*number));

@@ -249,32 +249,29 @@ void eval_svm_classifier(EvalCall& call) {
 constexpr std::string_view kFreedom = "sums in order in double, rounds scores once to float32";
 
 const OpDef kOps[] = {
-    {.name = "SVMClassifier",
-     .domain = kMlDomain,
-     .summary = "the class chosen by a support vector machine, with scores or probabilities",
-     .signature = "(X: float32|float64|int32|int64) -> (Y: L, Z: float32) where L: string|int64",
-     .attrs = "classlabels_ints: ints; classlabels_strings: strings; coefficients: floats; kernel_params: floats; "
-              "kernel_type: string = LINEAR {LINEAR, POLY, RBF, SIGMOID}; "
-              "post_transform: string = NONE {NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO, PROBIT}; prob_a: floats; "
-              "prob_b: floats; rho: floats; support_vectors: floats; vectors_per_class: ints",
-     .freedom = kFreedom,
-     .infer = infer_svm_classifier,
-     .eval = eval_svm_classifier,
-     .range = range_svm_classifier,
-     .overflow = "FN204"},
-    {.name = "SVMRegressor",
-     .domain = kMlDomain,
-     .summary = "the value of a support vector machine, or its sign for one class",
-     .signature = "(X: float32|float64|int32|int64) -> (Y: float32)",
-     .attrs = "coefficients: floats; kernel_params: floats; kernel_type: string = LINEAR {LINEAR, POLY, RBF, SIGMOID}; "
+    {.identity =
+         {.name = "SVMClassifier",
+          .domain = kMlDomain,
+          .summary = "the class chosen by a support vector machine, with scores or probabilities",
+          .signature = "(X: float32|float64|int32|int64) -> (Y: L, Z: float32) where L: string|int64",
+          .attrs = "classlabels_ints: ints; classlabels_strings: strings; coefficients: floats; kernel_params: floats; "
+                   "kernel_type: string = LINEAR {LINEAR, POLY, RBF, SIGMOID}; "
+                   "post_transform: string = NONE {NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO, PROBIT}; prob_a: floats; "
+                   "prob_b: floats; rho: floats; support_vectors: floats; vectors_per_class: ints"},
+     .meaning = {.infer = infer_svm_classifier, .eval = eval_svm_classifier, .freedom = kFreedom},
+     .analysis = {.range = range_svm_classifier, .overflow = "FN204"}},
+    {.identity =
+         {.name = "SVMRegressor",
+          .domain = kMlDomain,
+          .summary = "the value of a support vector machine, or its sign for one class",
+          .signature = "(X: float32|float64|int32|int64) -> (Y: float32)",
+          .attrs =
+              "coefficients: floats; kernel_params: floats; kernel_type: string = LINEAR {LINEAR, POLY, RBF, SIGMOID}; "
               "n_supports: int = 0; one_class: int = 0; "
               "post_transform: string = NONE {NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO, PROBIT}; rho: floats; "
-              "support_vectors: floats",
-     .freedom = kFreedom,
-     .infer = infer_svm_regressor,
-     .eval = eval_svm_regressor,
-     .range = range_svm_regressor,
-     .overflow = "FN204"},
+              "support_vectors: floats"},
+     .meaning = {.infer = infer_svm_regressor, .eval = eval_svm_regressor, .freedom = kFreedom},
+     .analysis = {.range = range_svm_regressor, .overflow = "FN204"}},
 };
 
 }  // namespace

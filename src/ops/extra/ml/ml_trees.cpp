@@ -398,50 +398,50 @@ void eval_tree_ensemble(EvalCall& call) {
 constexpr std::string_view kFreedom = "votes are summed tree by tree in double, scores rounded once";
 
 const OpDef kOps[] = {
-    {.name = "TreeEnsembleClassifier",
-     .domain = kMlDomain,
-     .summary = "the class with most weight in the leaves that a row reaches",
-     .signature = "(X: float32|float64|int32|int64) -> (Y: L, Z: float32) where L: string|int64",
-     .attrs = "base_values: floats; base_values_as_tensor: tensor; class_ids: ints; class_nodeids: ints; "
+    {.identity =
+         {.name = "TreeEnsembleClassifier",
+          .domain = kMlDomain,
+          .summary = "the class with most weight in the leaves that a row reaches",
+          .signature = "(X: float32|float64|int32|int64) -> (Y: L, Z: float32) where L: string|int64",
+          .attrs =
+              "base_values: floats; base_values_as_tensor: tensor; class_ids: ints; class_nodeids: ints; "
               "class_treeids: ints; class_weights: floats; class_weights_as_tensor: tensor; "
               "classlabels_int64s: ints; classlabels_strings: strings; nodes_falsenodeids: ints; "
               "nodes_featureids: ints; nodes_hitrates: floats; nodes_hitrates_as_tensor: tensor; "
               "nodes_missing_value_tracks_true: ints; nodes_modes: strings; nodes_nodeids: ints; "
               "nodes_treeids: ints; nodes_truenodeids: ints; nodes_values: floats; nodes_values_as_tensor: tensor; "
-              "post_transform: string = NONE {NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO, PROBIT}",
-     .freedom = kFreedom,
-     .infer = infer_tree_classifier,
-     .eval = eval_tree_classifier,
-     .range = range_tree_classifier},
-    {.name = "TreeEnsembleRegressor",
-     .domain = kMlDomain,
-     .summary = "sum, mean, least or greatest of the leaves that a row reaches",
-     .signature = "(X: float32|float64|int32|int64) -> (Y: float32)",
-     .attrs = "aggregate_function: string = SUM {AVERAGE, SUM, MIN, MAX}; base_values: floats; "
+              "post_transform: string = NONE {NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO, PROBIT}"},
+     .meaning = {.infer = infer_tree_classifier, .eval = eval_tree_classifier, .freedom = kFreedom},
+     .analysis = {.range = range_tree_classifier}},
+    {.identity =
+         {.name = "TreeEnsembleRegressor",
+          .domain = kMlDomain,
+          .summary = "sum, mean, least or greatest of the leaves that a row reaches",
+          .signature = "(X: float32|float64|int32|int64) -> (Y: float32)",
+          .attrs =
+              "aggregate_function: string = SUM {AVERAGE, SUM, MIN, MAX}; base_values: floats; "
               "base_values_as_tensor: tensor; n_targets: int; nodes_falsenodeids: ints; nodes_featureids: ints; "
               "nodes_hitrates: floats; nodes_hitrates_as_tensor: tensor; nodes_missing_value_tracks_true: ints; "
               "nodes_modes: strings; nodes_nodeids: ints; nodes_treeids: ints; nodes_truenodeids: ints; "
               "nodes_values: floats; nodes_values_as_tensor: tensor; "
               "post_transform: string = NONE {NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO, PROBIT}; target_ids: ints; "
-              "target_nodeids: ints; target_treeids: ints; target_weights: floats; target_weights_as_tensor: tensor",
-     .freedom = kFreedom,
-     .infer = infer_tree_regressor,
-     .eval = eval_tree_regressor,
-     .range = range_tree_regressor},
-    {.name = "TreeEnsemble",
-     .domain = kMlDomain,
-     .since = 5,
-     .summary = "sum, mean, least or greatest of the leaves that a row reaches",
-     .signature = "(X: T) -> (Y: T) where T: float16|float32|float64",
-     .attrs = "aggregate_function: int = 1; leaf_targetids: ints; leaf_weights: tensor; membership_values: tensor; "
+              "target_nodeids: ints; target_treeids: ints; target_weights: floats; target_weights_as_tensor: tensor"},
+     .meaning = {.infer = infer_tree_regressor, .eval = eval_tree_regressor, .freedom = kFreedom},
+     .analysis = {.range = range_tree_regressor}},
+    {.identity =
+         {.name = "TreeEnsemble",
+          .domain = kMlDomain,
+          .since = 5,
+          .summary = "sum, mean, least or greatest of the leaves that a row reaches",
+          .signature = "(X: T) -> (Y: T) where T: float16|float32|float64",
+          .attrs =
+              "aggregate_function: int = 1; leaf_targetids: ints; leaf_weights: tensor; membership_values: tensor; "
               "n_targets: int; nodes_falseleafs: ints; nodes_falsenodeids: ints; nodes_featureids: ints; "
               "nodes_hitrates: tensor; nodes_missing_value_tracks_true: ints; nodes_modes: tensor; "
               "nodes_splits: tensor; nodes_trueleafs: ints; nodes_truenodeids: ints; post_transform: int = 0; "
-              "tree_roots: ints",
-     .freedom = kFreedom,
-     .infer = infer_tree_ensemble,
-     .eval = eval_tree_ensemble,
-     .range = range_tree_ensemble},
+              "tree_roots: ints"},
+     .meaning = {.infer = infer_tree_ensemble, .eval = eval_tree_ensemble, .freedom = kFreedom},
+     .analysis = {.range = range_tree_ensemble}},
 };
 
 }  // namespace

@@ -162,15 +162,16 @@ void range_tfidf(RangeCall& call) {
 }
 
 const OpDef kOps[] = {
-    {.name = "TfIdfVectorizer",
-     .since = 9,
-     .summary = "how often each n-gram of a pool occurs in a row of tokens",
-     .signature = "(X: string|int32|int64) -> (Y: float32)",
-     .attrs = "max_gram_length: int; max_skip_count: int; min_gram_length: int; mode: string {TF, IDF, TFIDF}; "
-              "ngram_counts: ints; ngram_indexes: ints; pool_int64s: ints; pool_strings: strings; weights: floats",
-     .infer = infer_tfidf,
-     .eval = eval_tfidf,
-     .range = range_tfidf},
+    {.identity =
+         {.name = "TfIdfVectorizer",
+          .since = 9,
+          .summary = "how often each n-gram of a pool occurs in a row of tokens",
+          .signature = "(X: string|int32|int64) -> (Y: float32)",
+          .attrs =
+              "max_gram_length: int; max_skip_count: int; min_gram_length: int; mode: string {TF, IDF, TFIDF}; "
+              "ngram_counts: ints; ngram_indexes: ints; pool_int64s: ints; pool_strings: strings; weights: floats"},
+     .meaning = {.infer = infer_tfidf, .eval = eval_tfidf},
+     .analysis = {.range = range_tfidf}},
 };
 
 }  // namespace

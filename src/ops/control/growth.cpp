@@ -1,0 +1,179 @@
+#include "ops/control/growth.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+
+namespace finity {
+
+namespace {
+
+// No element of the result is larger in magnitude than one of the first operand.
+constexpr std::array<std::string_view, 14> kKeep = {"Identity", "Neg",     "Abs",    "Relu",     "Reshape",
+                                                    "Squeeze",  "Flatten", "Expand", "Slice",    "Transpose",
+                                                    "Tile",     "Split",   "Gather", "Unsqueeze"};
+// Or than one of the operands from the given one on.
+constexpr std::array<std::pair<std::string_view, std::size_t>, 4> kKeepLargest = {
+    {{"Max", 0}, {"Min", 0}, {"Concat", 0}, {"Where", 1}}};
+// Beyond this a range says no more than that numbers are finite.
+constexpr double kSmall = 1e30;
+
+Growth larger(const Growth& a, const Growth& b) {
+  if (a.slope == 0 && b.slope > 0) return larger(b, a);
+  if (b.slope == 0) return {a.slope, a.offset, std::max(a.floor, b.floor + b.offset)};
+  return {std::max(a.slope, b.slope), std::max(a.offset, b.offset), std::max(a.floor, b.floor)};
+}
+
+Growth times(const Growth& growth, double factor) {
+  return {growth.slope * factor, growth.offset * factor, growth.floor * factor};
+}
+
+Growth sum(const Growth& a, const Growth& b) { return {a.slope + b.slope, a.offset + a.floor + b.offset + b.floor, 0}; }
+
+class GrowthFinder {
+ public:
+  GrowthFinder(const Graph& graph, const std::function<const AbsTensor*(ValueId)>& range_of)
+      : graph_(graph), range_of_(range_of) {}
+
+  Growth run(BodyId body, ValueId state, ValueId output) {
+    known_[state] = {1, 0};
+    for (const NodeId id : graph_.body(body).nodes) {
+      const Node& node = graph_.node(id);
+      const Growth growth = of_node(node);
+      for (const ValueId out : node.outputs) {
+        if (out.valid()) known_[out] = better(growth, of_range(out));
+      }
+    }
+    return of(output);
+  }
+
+ private:
+  double magnitude(ValueId id) const {
+    const AbsTensor* range = range_of_(id);
+    if (range == nullptr) return kInf;
+    const Range hull = range->hull();
+    return hull.nan || hull.pinf || hull.ninf ? kInf : hull.magnitude();
+  }
+
+  Growth of_range(ValueId id) const { return {0, magnitude(id)}; }
+
+  Growth of(ValueId id) const {
+    const auto found = known_.find(id);
+    return found == known_.end() ? of_range(id) : found->second;
+  }
+
+  static Growth better(const Growth& computed, const Growth& own) { return own.offset < kSmall ? own : computed; }
+
+  // The result of an operation in the node's format.
+  Growth rounded(const Node& node, Growth growth) const {
+    const AbsTensor* range = range_of_(node.outputs.front());
+    if (range == nullptr || !is_float(range->dtype)) return {};
+    Growth result = times(growth, 1 + 2 * unit_roundoff(range->dtype));
+    result.offset += min_subnormal(range->dtype);
+    return result;
+  }
+
+  Growth of_node(const Node& node) const {
+    if (node.op == nullptr || !node.domain.empty() || node.inputs.empty()) return {};
+    for (const ValueId input : node.inputs) {
+      if (!input.valid() && node.op_type != "Slice") return {};
+    }
+    if (std::ranges::find(kKeep, node.op_type) != kKeep.end()) return of(node.inputs[0]);
+    for (const auto& [op, first] : kKeepLargest) {
+      if (node.op_type != op) continue;
+      Growth growth = {0, 0};
+      for (std::size_t i = first; i < node.inputs.size(); ++i) growth = larger(growth, of(node.inputs[i]));
+      return growth;
+    }
+    if (node.op_type == "Add" || node.op_type == "Sub") {
+      const std::optional<Growth> mix = mixed(node);
+      return rounded(node, mix ? *mix : sum(of(node.inputs[0]), of(node.inputs[1])));
+    }
+    if (node.op_type == "Mul") return rounded(node, product(node.inputs[0], node.inputs[1]));
+    return {};
+  }
+
+  // One factor in terms of the state, the other by its range.
+  Growth product(ValueId a, ValueId b) const {
+    const auto by_range = [&](ValueId x, ValueId y) {
+      const double by = magnitude(y);
+      return by < kSmall ? times(of(x), by) : Growth{};
+    };
+    const Growth one = by_range(a, b), other = by_range(b, a);
+    return one.offset < other.offset || (one.offset == other.offset && one.slope <= other.slope) ? one : other;
+  }
+
+  const Node* made_by(ValueId id, std::string_view op) const {
+    const NodeId producer = graph_.value(id).producer;
+    if (!producer.valid()) return nullptr;
+    const Node& node = graph_.node(producer);
+    return node.op_type == op && node.domain.empty() && node.inputs.size() == 2 ? &node : nullptr;
+  }
+
+  // z * a + (1 - z) * b: no larger than a or b where z is between 0 and 1, up to what it exceeds that by.
+  std::optional<Growth> mixed(const Node& node) const {
+    if (node.op_type != "Add") return std::nullopt;
+    for (const bool swapped : {false, true}) {
+      const Node* first = made_by(node.inputs[swapped ? 1 : 0], "Mul");
+      const Node* second = made_by(node.inputs[swapped ? 0 : 1], "Mul");
+      if (first == nullptr || second == nullptr) return std::nullopt;
+      for (const std::size_t i : {0, 1}) {
+        for (const std::size_t j : {0, 1}) {
+          const ValueId share = first->inputs[i];
+          const Node* rest = made_by(second->inputs[j], "Sub");
+          if (rest == nullptr || rest->inputs[1] != share || !is_one(rest->inputs[0])) continue;
+          return mix_of(node, share, first->inputs[1 - i], second->inputs[1 - j]);
+        }
+      }
+    }
+    return std::nullopt;
+  }
+
+  bool is_one(ValueId id) const {
+    const AbsTensor* range = range_of_(id);
+    return range != nullptr && range->hull().is_point() && range->hull().lo == 1;
+  }
+
+  std::optional<Growth> mix_of(const Node& node, ValueId share, ValueId a, ValueId b) const {
+    const AbsTensor* range = range_of_(share);
+    const AbsTensor* result = range_of_(node.outputs.front());
+    if (range == nullptr || result == nullptr || !is_float(result->dtype)) return std::nullopt;
+    const Range z = range->hull();
+    if (!z.is_finite() || z.lo < -1 || z.hi > 2) return std::nullopt;
+    const double excess = std::max({0.0, -z.lo, z.hi - 1});
+    // 1 - z and both products are rounded before the sum is.
+    constexpr double kRoundings = 4;
+    const double weight = (1 + 2 * excess) * (1 + kRoundings * unit_roundoff(result->dtype));
+    Growth growth = times(larger(of(a), of(b)), weight);
+    growth.offset += kRoundings * min_subnormal(result->dtype);
+    return growth;
+  }
+
+  const Graph& graph_;
+  const std::function<const AbsTensor*(ValueId)>& range_of_;
+  std::unordered_map<ValueId, Growth> known_ = {};
+};
+
+}  // namespace
+
+Growth growth_of(const Graph& graph, BodyId body, ValueId state, ValueId output,
+                 const std::function<const AbsTensor*(ValueId)>& range_of) {
+  return GrowthFinder(graph, range_of).run(body, state, output);
+}
+
+double largest_after(double trips, double start, const Growth& each) {
+  if (!std::isfinite(trips) || !std::isfinite(start) || !std::isfinite(each.offset)) return kInf;
+  start = std::max(start, each.floor);
+  constexpr double kSlack = 1 + 1e-9;  // for what is computed here
+  if (each.slope < 1) return (std::max(start, each.offset / (1 - each.slope))) * kSlack;
+  const double excess = each.slope - 1;
+  const double power = std::exp(trips * std::log1p(excess)) * kSlack;
+  const double sum = excess > 0 ? (power - 1) / excess : trips;
+  const double largest = power * start + each.offset * std::max(sum, trips) * kSlack;
+  return std::isfinite(largest) ? largest : kInf;
+}
+
+}  // namespace finity

@@ -1,0 +1,130 @@
+// A TensorFlow training graph is a program: its inputs, where its variables start, its loss and its optimiser are those
+// of the graph, and a search trains it.
+#include "program/tensorflow_program.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "base/error.h"
+#include "program/search_program.h"
+#include "support/paths.h"
+
+namespace finity {
+namespace {
+
+std::string training_graph() {
+  std::ifstream file(testdata_folder() + "/tensorflow/graphs/training.pbtxt");
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
+    text.replace(at, from.size(), to);
+  }
+  return text;
+}
+
+// The program of a graph that is written down for a moment.
+TensorFlowProgram program_of(const std::string& text, const Contract& contract = {}, const Bindings& bindings = {}) {
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / ("training-" + std::to_string(::getpid()) + ".pbtxt");
+  std::ofstream(path) << text;
+  struct Remove {
+    std::filesystem::path path;
+    ~Remove() { std::filesystem::remove(path); }
+  } remove{path};
+  return tensorflow_program(path.string(), contract, bindings);
+}
+
+std::string error_of(const std::string& text) {
+  try {
+    program_of(text);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+const ProgramWeight& weight(const Program& program, const std::string& name) {
+  return *std::ranges::find(program.weights, name, &ProgramWeight::name);
+}
+
+TEST(TensorFlowProgram, TakesInputsWeightsLossAndOptimiserFromTheGraph) {
+  const TensorFlowProgram made = program_of(training_graph());
+  ASSERT_TRUE(made.trains);
+  const Program& program = made.program;
+  EXPECT_EQ(program.loss, "Neg");
+  EXPECT_EQ(program.optimiser.kind, Optimiser::Kind::sgd);
+  EXPECT_DOUBLE_EQ(program.optimiser.rate, 0.25);
+  std::vector<std::string> names;
+  for (const ProgramInput& input : program.inputs) names.push_back(input.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"x", "y"}));
+  ASSERT_EQ(program.weights.size(), 2U);
+  EXPECT_EQ(weight(program, "W").init->kind, Draw::Kind::truncated_normal);
+  EXPECT_DOUBLE_EQ(weight(program, "W").init->b, 0.5);
+  EXPECT_EQ(weight(program, "b").init->kind, Draw::Kind::constant);
+  EXPECT_EQ(weight(program, "b").init->a, 0);
+  EXPECT_TRUE(weight(program, "b").train);
+}
+
+TEST(TensorFlowProgram, KeepsNothingOfTheBackwardPass) {
+  const TensorFlowProgram made = program_of(training_graph());
+  for (const NodeId id : made.program.graph->main().nodes) {
+    EXPECT_FALSE(made.program.graph->node(id).name.starts_with("gradients/"));
+  }
+}
+
+TEST(TensorFlowProgram, OperandsOfOptimisersAreRead) {
+  const std::string text = replaced(training_graph(), "op: \"ApplyGradientDescent\" input: \"W\" input: \"rate\"",
+                                    "op: \"ApplyMomentum\" input: \"W\" input: \"W\" input: \"rate\"");
+  const std::string with = replaced(text, "input: \"gradients/MatMul_grad/MatMul_1\"",
+                                    "input: \"gradients/MatMul_grad/MatMul_1\" input: \"rate\"");
+  const TensorFlowProgram made = program_of(with);
+  EXPECT_EQ(made.program.optimiser.kind, Optimiser::Kind::momentum);
+  EXPECT_DOUBLE_EQ(made.program.optimiser.momentum, 0.25);
+}
+
+TEST(TensorFlowProgram, ARangeOfTheContractIsLegal) {
+  Contract contract;
+  add_range(contract, "x:[0,1]");
+  const TensorFlowProgram made = program_of(training_graph(), contract);
+  EXPECT_EQ(made.program.inputs[0].range->lo, 0);
+  EXPECT_EQ(made.program.inputs[0].range->hi, 1);
+}
+
+TEST(TensorFlowProgram, ASearchTrainsItUntilTheLogarithmFails) {
+  Contract contract;
+  add_range(contract, "x:[0,50]");
+  add_range(contract, "y:[0,1]");
+  const TensorFlowProgram made = program_of(training_graph(), contract);
+  const ProgramOutcome outcome = search_program(made.program, {.seconds = 20}, nullptr);
+  EXPECT_TRUE(outcome.hit);
+  EXPECT_TRUE(outcome.confirmed);
+  EXPECT_FALSE(outcome.disproves);
+}
+
+TEST(TensorFlowProgram, OtherGraphsAreNone) {
+  std::string text = training_graph();
+  text.resize(text.find("node { name: \"descent/update_W\""));
+  EXPECT_FALSE(program_of(text + "versions { producer: 27 }\n").trains);
+}
+
+TEST(TensorFlowProgram, SaysWhyAGraphCannotBeRun) {
+  EXPECT_NE(error_of(replaced(training_graph(), "ApplyGradientDescent", "ApplyFtrl")).find("ApplyFtrl"),
+            std::string::npos);
+  EXPECT_NE(error_of(replaced(training_graph(), "gradients/", "slopes/")).find("the loss that it makes small"),
+            std::string::npos);
+  const std::string unranked =
+      replaced(training_graph(), " attr { key: \"shape\" value { shape { dim { size: -1 } dim { size: 3 } } } }", "");
+  EXPECT_NE(error_of(unranked).find("--shape y:"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace finity
