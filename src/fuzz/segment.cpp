@@ -5,11 +5,13 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <thread>
 
 #include "base/error.h"
 #include "base/mapped_file.h"
@@ -41,14 +43,21 @@ void read_first_line(Segment& segment, std::string_view line) {
   }
 }
 
+constexpr int kLockTries = 50;
+constexpr std::chrono::milliseconds kLockPause{10};
+
 // A file that is ours alone while it is open, and only grows.
 class Appended {
  public:
-  explicit Appended(const std::string& path) : path_(path), file_(::open(path.c_str(), O_RDWR | O_CREAT, 0644)) {
+  explicit Appended(const std::string& path) : path_(path), file_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
     if (file_ < 0) fail();
-    if (::flock(file_, LOCK_EX | LOCK_NB) != 0) {
-      ::close(file_);
-      throw Error(path + ": another process works on this shard");
+    // What a killed process was about to start holds the file for a moment longer.
+    for (int tries = 0; ::flock(file_, LOCK_EX | LOCK_NB) != 0; ++tries) {
+      if (tries == kLockTries) {
+        ::close(file_);
+        throw Error(path + ": another process works on this shard");
+      }
+      std::this_thread::sleep_for(kLockPause);
     }
   }
   ~Appended() { ::close(file_); }
