@@ -27,7 +27,7 @@ int write_known(Options& options) {
   for (const Report& report : result.reports) {
     for (const Alarm& alarm : report.alarms) findings += alarm.counts() ? 1 : 0;
   }
-  std::printf("%s: %zu findings accepted\n", options.output.c_str(), findings);
+  std::printf("%s: %zu finding%s accepted\n", options.output.c_str(), findings, findings == 1 ? "" : "s");
   return 0;
 }
 

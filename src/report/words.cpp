@@ -216,6 +216,13 @@ std::string assuming_text(const Report& report) {
   return ", assuming " + joined(report.guesses, " and ", kFew) + " (guessed)";
 }
 
+// What is proved takes for granted that nothing upstream fails, also at sites that the user does not want to see.
+std::string proved_of_selected(const Counts& counts) {
+  const std::string hidden = counted(counts.left_out, "site") + " left out";
+  if (counts.sites == 0) return "no site of the selected rules, " + hidden;
+  return "all proved of the selected rules, if nothing fails at the " + hidden;
+}
+
 std::string verdict_text(const Report& report, std::size_t findings) {
   const Counts& counts = report.counts;
   const std::string left = not_checked_text(report);
@@ -223,7 +230,7 @@ std::string verdict_text(const Report& report, std::size_t findings) {
   const auto add = [&](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
   if (findings > 0) add(counted(findings, "finding"));
   else if (left.empty() && counts.proved == counts.sites) {
-    add("all proved" + std::string(counts.left_out > 0 ? " of the selected rules" : "") + assuming_text(report));
+    add((counts.left_out > 0 ? proved_of_selected(counts) : "all proved") + assuming_text(report));
   } else {
     add((counts.accepted > 0 ? "nothing new" : "no other findings") + assuming_text(report));
   }

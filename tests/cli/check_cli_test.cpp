@@ -62,8 +62,12 @@ TEST(Check, OneModelsFailureIsOneLine) {
 }
 
 TEST(Check, SelectedRulesAreNotEverything) {
-  const Finished selected = run("check " + kBuggy + kRange + " --select FN2");
-  EXPECT_TRUE(contains(selected.output, "all proved of the selected rules; ")) << selected.output;
+  const Finished selected = run("check examples/naive_softmax.txt --range 'x:[-100,100]' --select FN1");
+  EXPECT_TRUE(contains(selected.output, "all proved of the selected rules, if nothing fails at the "))
+      << selected.output;
+  const Finished none = run("check " + kBuggy + kRange + " --select FN2");
+  EXPECT_TRUE(contains(none.output, "no site of the selected rules, ")) << none.output;
+  EXPECT_FALSE(contains(none.output, "all proved")) << none.output;
   const Finished everything = run("check " + kRepaired + kRange);
   EXPECT_TRUE(contains(everything.output, "all proved; ")) << everything.output;
 }

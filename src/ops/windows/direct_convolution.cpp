@@ -49,7 +49,8 @@ void infer_convolution(InferCall& call, std::size_t x_input, std::size_t w_input
   check_channels(group_count(call), x[1], w);
   const Window window = read_window(call, x.size() - 2, std::span(w).subspan(2));
   Shape out{x[0], w[0]};
-  for (std::size_t i = 0; i < window.axes.size(); ++i) out.push_back(output_dim(window, i, x[i + 2]));
+  for (std::size_t i = 0; i < window.axes.size(); ++i)
+    out.push_back(output_dim(window, i, x[i + 2], TooLarge::refused));
   call.set_shape(0, std::move(out));
 }
 

@@ -24,7 +24,8 @@ Shape pool_shape(const Call& call, const Shape& x) {
   require_spatial(x, 3);
   const Window window = read_window(call, x.size() - 2);
   Shape out{x[0], x[1]};
-  for (std::size_t i = 0; i < window.axes.size(); ++i) out.push_back(output_dim(window, i, x[i + 2]));
+  for (std::size_t i = 0; i < window.axes.size(); ++i)
+    out.push_back(output_dim(window, i, x[i + 2], TooLarge::no_result));
   return out;
 }
 

@@ -116,14 +116,26 @@ std::vector<PlacedAxis> place(const Window& window, std::span<const std::int64_t
   return axes;
 }
 
-Dim output_dim(const Window& window, std::size_t axis, const Dim& input) {
+namespace {
+
+// How many results there are at least.
+std::int64_t fewest(const WindowAxis& spec, const Dim& input, TooLarge too_large) {
+  const std::int64_t least = std::min<std::int64_t>(input.least_size(), 1);
+  if (too_large == TooLarge::refused ||
+      (spec.kernel >= 0 && least > 0 && input.least_size() + spec.pad_begin + spec.pad_end >= spec.extent()))
+    return least;
+  return 0;
+}
+
+}  // namespace
+
+Dim output_dim(const Window& window, std::size_t axis, const Dim& input, TooLarge too_large) {
   const WindowAxis& spec = window.axes[axis];
   if (is_same(window.auto_pad)) {
     if (spec.stride == 1) return input;
     return steps_in(input, spec.stride);
   }
-  // A window that does not fit into its input is an error, so of something there is an output.
-  const std::int64_t least = std::min<std::int64_t>(input.least_size(), 1);
+  const std::int64_t least = fewest(spec, input, too_large);
   if (spec.kernel < 0) return Dim::between(least, Dim::kNoMost);
   if (input.known()) return Dim::of(place(window, axis, input.size).output);
   if (spec.stride == 1 && spec.pad_begin + spec.pad_end == spec.extent() - 1) return input;

@@ -51,8 +51,11 @@ struct PlacedAxis : WindowAxis {
 
 PlacedAxis place(const Window& window, std::size_t axis, std::int64_t input);
 std::vector<PlacedAxis> place(const Window& window, std::span<const std::int64_t> inputs);
+// What becomes of a window that is larger than its padded input: kernels of convolutions refuse it, those of pools give
+// a tensor without elements when a size is known only when they run.
+enum class TooLarge : std::uint8_t { refused, no_result };
 // Keeps the symbol where the window does not change the size.
-Dim output_dim(const Window& window, std::size_t axis, const Dim& input);
+Dim output_dim(const Window& window, std::size_t axis, const Dim& input, TooLarge too_large);
 
 // The taps of one window along one axis.
 struct Taps {
