@@ -3,10 +3,13 @@
 #include "ops/norm/microsoft_norm.h"
 
 #include "base/error.h"
+#include "ops/norm/image_norm_range.h"
+#include "ops/shared/shape_values.h"
 #include "ops/shared/shapes.h"
 #include "ops/table/composite.h"
 #include "ops/table/families.h"
 #include "ops/table/quantities.h"
+#include "tensor/convert.h"
 
 namespace finity {
 
@@ -84,11 +87,25 @@ Shape statistics_shape(Shape shape) {
   return shape;
 }
 
+// skip does not make the sum larger than the input.
+void require_skip(const InferCall& call) {
+  if (!call.ranked(1)) return;
+  const Shape &x = call.shape(0), &skip = call.shape(1);
+  broadcast(x, skip);  // throws when they do not fit
+  bool larger = skip.size() > x.size();
+  for (std::size_t i = 0; i < skip.size() && !larger; ++i) {
+    const Dim& size = x[x.size() - 1 - i];
+    const Dim& other = skip[skip.size() - 1 - i];
+    larger = size.size == 1 && other.known() && other.size != 1;
+  }
+  if (larger) throw Error("skip of shape " + to_string(sizes_of(skip)) + " does not fit " + to_string(sizes_of(x)));
+}
+
 void infer_skip_norm(InferCall& call) {
   for (const std::size_t output : {1, 2}) call.set_dtype(output, DType::float32);
   if (!call.ranked(0)) return;
   require_min_rank(call, 0, 1);
-  if (call.ranked(1)) broadcast(call.shape(0), call.shape(1));  // throws when they do not fit
+  require_skip(call);
   for (std::size_t i = 2; i < call.input_count(); ++i) require_vector(call, i, call.shape(0).back());
   for (const std::size_t output : {0, 3}) call.set_shape(output, call.shape(0));
   for (const std::size_t output : {1, 2}) call.set_shape(output, statistics_shape(call.shape(0)));
@@ -97,14 +114,15 @@ void infer_skip_norm(InferCall& call) {
 std::vector<ValueId> skip_layer_norm(BuildCall& call) {
   const ValueId sum = skip_layer_sum(call, call.dtype());
   const auto rows = call.add_all("LayerNormalization", {sum, call.in(2), call.in(3)}, 3, norm_attrs(call));
-  return {rows[0], rows[1], rows[2], sum};
+  return {rows[0], call.cast(rows[1], DType::float32), call.cast(rows[2], DType::float32), sum};
 }
 
 // Its mean is always 0.
 std::vector<ValueId> skip_rms_norm(BuildCall& call) {
   const ValueId sum = skip_rms_sum(call, call.dtype());
   const auto rows = call.add_all("SimplifiedLayerNormalization", {sum, call.in(2)}, 2, norm_attrs(call));
-  return {rows[0], call.zeros_like(rows[1]), rows[1], sum};
+  const ValueId statistics = call.cast(rows[1], DType::float32);
+  return {rows[0], call.zeros_like(statistics), statistics, sum};
 }
 
 // ---- EmbedLayerNormalization ---------------------------------------------------
@@ -134,6 +152,22 @@ ValueId mask_lengths(BuildCall& call) {
   Attrs attrs;
   attrs.set("keepdims", std::int64_t{0});
   return call.add("ReduceSum", {kept, call.ints({1})}, std::move(attrs));
+}
+
+// Gather would count from the end.
+void require_ids(const EvalCall& call, std::size_t ids, std::size_t table) {
+  if (!call.has_input(ids) || !call.has_input(table) || call.in(table).rank() == 0) return;
+  for (const std::int64_t id : elements<std::int64_t>(call.in(ids))) {
+    if (id >= 0 && id < call.in(table).dim(0)) continue;
+    throw Error("id " + std::to_string(id) + " is outside " + signature_of(call.op()).inputs[table].name);
+  }
+}
+
+void eval_embed(EvalCall& call) {
+  require_ids(call, 0, 2);
+  require_ids(call, 8, 3);
+  require_ids(call, 1, 4);
+  eval_body(call);
 }
 
 std::vector<ValueId> embed_layer_norm(BuildCall& call) {
@@ -207,7 +241,7 @@ const OpDef kOps[] = {
                                "segment_embedding?: T, gamma: T, beta: T, mask?: int32, position_ids?: int32) -> "
                                "(output: T, mask_index?: int32, embedding_sum?: T) where T: float",
                   .attrs = "epsilon: float = 1e-12; mask_index_type: int = 0"},
-     .meaning = {.infer = infer_embed, .body = embed_layer_norm, .freedom = kOnce},
+     .meaning = {.infer = infer_embed, .eval = eval_embed, .body = embed_layer_norm, .freedom = kOnce},
      .analysis = {.hazards = embed_layer_norm_hazards()}},
     {.identity = {.name = "GroupNorm",
                   .domain = kMicrosoft,
@@ -215,14 +249,14 @@ const OpDef kOps[] = {
                   .signature = "(X: T, gamma: M, beta: M) -> (Y: T) where T: float, M: float",
                   .attrs = kGroupAttrs},
      .meaning = {.infer = infer_group_norm, .body = group_norm, .freedom = kOnce},
-     .analysis = {.hazards = image_group_norm_hazards()}},
+     .analysis = {.range = range_image_group_norm, .hazards = image_group_norm_hazards()}},
     {.identity = {.name = "SkipGroupNorm",
                   .domain = kMicrosoft,
                   .summary = "group normalisation of x + skip + bias, then perhaps SiLU",
                   .signature = "(X: T, gamma: M, beta: M, skip: T, bias?: T) -> (Y: T, S?: T) where T: float, M: float",
                   .attrs = kGroupAttrs},
      .meaning = {.infer = infer_group_norm, .body = skip_group_norm, .freedom = kOnce},
-     .analysis = {.hazards = skip_group_norm_hazards()}},
+     .analysis = {.range = range_skip_group_norm, .hazards = skip_group_norm_hazards()}},
 };
 
 }  // namespace

@@ -148,8 +148,7 @@ class PartRanges : public PartWriter<PartRange> {
     PartRange& value = at(id);
     AbsTensor& range = value.operand.range;
     if (value.computed_by == nullptr || !is_float(range.dtype)) return value.operand;
-    const std::string_view own = value.computed_by->analysis.overflow;
-    const std::string_view rule = own.empty() ? "FN203" : own;
+    const std::string_view rule = overflow_rule(*value.computed_by);
     const auto is_listed = [&](const Hazard& hazard) { return hazard.rule == rule; };
     if (value.overflows || std::ranges::any_of(call_.op().analysis.hazards, is_listed)) {
       call_.site(rule, -1, range.hull(), value.overflows);
@@ -168,6 +167,11 @@ class PartRanges : public PartWriter<PartRange> {
     operand.range.relations.clear();
     operand.range.exact.reset();
     return operand;
+  }
+
+  std::string_view overflow_rule(const OpDef& part) const {
+    const std::string_view whole = call_.op().analysis.overflow, own = part.analysis.overflow;
+    return !whole.empty() ? whole : !own.empty() ? own : "FN203";
   }
 
   RangeCall& call_;
