@@ -9,6 +9,7 @@
 #include "ops/table/dtypes.h"
 #include "ops/table/fold.h"
 #include "tensor/convert.h"
+#include "tensor/float_formats.h"
 
 namespace finity {
 
@@ -90,9 +91,6 @@ class PartEvaluator : public PartWriter<Tensor> {
 struct PartRange {
   PartOperand operand = {};
   const OpDef* computed_by = nullptr;  // null: an operand of the composite or a constant, perhaps moved
-  // Infinite or NaN where no operand of the part is.
-  bool overflows = false;
-  bool invalid = false;
 };
 
 class PartRanges : public PartWriter<PartRange> {
@@ -119,49 +117,32 @@ class PartRanges : public PartWriter<PartRange> {
     // What is only moved is as it was.
     const bool moves = part.op->traits.elements == ElementSource::moved;
     std::vector<PartOperand> operands(inputs.size());
-    bool infinite = false, invalid = false;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (!inputs[i].valid()) continue;
       operands[i] = moves ? at(inputs[i]).operand : used(inputs[i]);
       operands[i].type = &type(inputs[i]);
-      const Range hull = operands[i].range.hull();
-      infinite |= hull.pinf || hull.ninf;
-      invalid |= hull.nan;
     }
+    std::vector<PartResult> made = range_part(call_, part, operands);
+    if (reports(part)) report_overflow(part, operands, made.front().range);
     std::vector<ValueId> results;
-    for (auto& [range, type] : range_part(call_, part, operands)) {
-      const Range hull = range.hull();
-      PartRange result{.computed_by = part.op,
-                       .overflows = (hull.pinf || hull.ninf) && !infinite,
-                       .invalid = hull.nan && !invalid};
-      if (moves) result = at(inputs.front());
-      result.operand = {.range = std::move(range)};
-      results.push_back(keep(std::move(result), std::move(type)));
+    for (auto& [range, type] : made) {
+      results.push_back(keep({.operand = {.range = std::move(range)},
+                              .computed_by = moves ? at(inputs.front()).computed_by : part.op},
+                             std::move(type)));
     }
     return results;
   }
 
  private:
-  // What another part takes from it may not have been rounded. Where it overflows there is a report; what follows is
-  // taken to be finite then.
-  PartOperand used(ValueId id) {
-    PartRange& value = at(id);
-    AbsTensor& range = value.operand.range;
-    if (value.computed_by == nullptr || !is_float(range.dtype)) return value.operand;
-    const std::string_view rule = overflow_rule(*value.computed_by);
-    const auto is_listed = [&](const Hazard& hazard) { return hazard.rule == rule; };
-    if (value.overflows || std::ranges::any_of(call_.op().analysis.hazards, is_listed)) {
-      call_.site(rule, -1, range.hull(), value.overflows);
+  // What another part takes from it may not have been rounded.
+  PartOperand used(ValueId id) const {
+    PartOperand operand = at(id).operand;
+    if (at(id).computed_by == nullptr || !is_float(operand.range.dtype)) return operand;
+    // What is beyond the format's numbers is as wide as it can be.
+    const double largest = max_finite(operand.range.dtype);
+    for (Range& cell : operand.range.cells) {
+      if (!(cell.magnitude() > largest)) cell = outward(operand.range.dtype, cell);
     }
-    if (value.overflows) {
-      for (Range& cell : range.cells) {
-        cell.pinf = cell.ninf = false;
-        cell.nan = cell.nan && !value.invalid;
-      }
-      value.overflows = false;
-    }
-    PartOperand operand = value.operand;
-    for (Range& cell : operand.range.cells) cell = outward(operand.range.dtype, cell);
     operand.range.forms.clear();
     operand.range.first_symbol = -1;
     operand.range.relations.clear();
@@ -169,9 +150,50 @@ class PartRanges : public PartWriter<PartRange> {
     return operand;
   }
 
+  // Whether the composite has an overflow of such a part among its hazards.
+  bool reports(const OpCall& part) const {
+    const auto is_listed = [&](const Hazard& hazard) { return hazard.rule == overflow_rule(*part.op); };
+    return part.op->traits.order == OrderKind::sum && std::ranges::any_of(call_.op().analysis.hazards, is_listed);
+  }
+
+  // Kernels may round the sum to the format, or keep it in a wider one. Where it overflows there is a report; what
+  // follows takes it to be finite, and as large as it is in the wider format.
+  void report_overflow(const OpCall& part, std::vector<PartOperand> operands, AbsTensor& range) {
+    bool infinite = false;
+    for (const PartOperand& operand : operands) infinite |= operand.range.hull().pinf || operand.range.hull().ninf;
+    const Range hull = range.hull();
+    const bool overflows = (hull.pinf || hull.ninf) && !infinite;
+    call_.site(overflow_rule(*part.op), -1, hull, overflows);
+    if (!overflows) return;
+    const Range wide = wider_hull(part, std::move(operands));
+    for (Range& cell : range.cells) {
+      cell.pinf = cell.ninf = false;
+      if (wide.has_finite()) cell.lo = std::min(cell.lo, wide.lo), cell.hi = std::max(cell.hi, wide.hi);
+    }
+    range.forms.clear();
+    range.first_symbol = -1;
+    range.relations.clear();
+    range.exact.reset();
+  }
+
+  Range wider_hull(const OpCall& part, std::vector<PartOperand> operands) {
+    const DType wider = info(operands.front().range.dtype).bits < 32 ? DType::float32 : DType::float64;
+    std::deque<Type> types;
+    for (PartOperand& operand : operands) {
+      types.push_back(*operand.type);
+      types.back().dtype = wider;
+      operand = {.range = smashed(operand.range), .type = &types.back()};
+      operand.range.dtype = wider;
+      operand.range.exact.reset();
+    }
+    const std::size_t sites = call_.sites().size();
+    const Range hull = range_part(call_, part, operands).front().range.hull();
+    call_.sites().resize(sites);
+    return outward(wider, hull);
+  }
+
   std::string_view overflow_rule(const OpDef& part) const {
-    const std::string_view whole = call_.op().analysis.overflow, own = part.analysis.overflow;
-    return !whole.empty() ? whole : !own.empty() ? own : "FN203";
+    return part.analysis.overflow.empty() ? "FN203" : part.analysis.overflow;
   }
 
   RangeCall& call_;
