@@ -24,9 +24,7 @@ bool moves(const Node& node) {
   return source == ElementSource::moved || source == ElementSource::converted || node.op_type == "Dropout";
 }
 
-bool converts(const Node& node) {
-  return node.op != nullptr && node.op->traits.elements == ElementSource::converted;
-}
+bool converts(const Node& node) { return node.op != nullptr && node.op->traits.elements == ElementSource::converted; }
 
 bool is_narrow(DType dtype) {
   return is_float(dtype) && max_finite(dtype) < max_finite(DType::float64) &&

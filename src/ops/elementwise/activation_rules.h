@@ -6,6 +6,6 @@
 
 namespace finity {
 
-void range_swish(RangeCall& call);       // x * sigmoid(alpha * x)
+void range_swish(RangeCall& call);  // x * sigmoid(alpha * x)
 
 }  // namespace finity

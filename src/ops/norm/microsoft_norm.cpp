@@ -197,9 +197,9 @@ ValueId normalized_images(BuildCall& call, ValueId images) {
   Attrs attrs = norm_attrs(call);
   attrs.set("num_groups", call.integer("groups"));
   const ValueId first = last ? transposed(call, images, {0, 3, 1, 2}) : images;
-  ValueId y = call.add("GroupNormalization",
-                       {call.cast(first, wide), call.cast(call.in(1), wide), call.cast(call.in(2), wide)},
-                       std::move(attrs));
+  ValueId y =
+      call.add("GroupNormalization", {call.cast(first, wide), call.cast(call.in(1), wide), call.cast(call.in(2), wide)},
+               std::move(attrs));
   const std::int64_t activation = call.integer("activation");
   if (activation != 0 && activation != 1) throw Error("attribute 'activation' is " + std::to_string(activation));
   if (activation == 1) y = call.add("Swish", {y});

@@ -1,7 +1,7 @@
 // Quantities of normalisations (quantities.h): variance plus epsilon must be positive, the sums behind it must fit.
 #include "base/error.h"
-#include "ops/norm/norm_attrs.h"
 #include "ops/norm/microsoft_norm.h"
+#include "ops/norm/norm_attrs.h"
 #include "ops/norm/norm_stages.h"
 #include "ops/table/quantities.h"
 

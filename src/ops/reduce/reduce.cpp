@@ -5,9 +5,9 @@
 #include <limits>
 #include <optional>
 
+#include "ops/reduce/reduce_attrs.h"
 #include "ops/reduce/reduce_gradient.h"
 #include "ops/reduce/reduce_range.h"
-#include "ops/reduce/reduce_attrs.h"
 #include "ops/shared/accumulate.h"
 #include "ops/shared/shapes.h"
 #include "ops/table/families.h"

@@ -37,7 +37,7 @@ AbsTensor range_other(RangeCall& call, const OtherOp& other, const Attrs& attrs,
 // An operand of a part of a composite.
 struct PartOperand {
   AbsTensor range = {};
-  const Type* type = nullptr;      // null: omitted
+  const Type* type = nullptr;       // null: omitted
   DType format = DType::undefined;  // that its part computes in, where its own is another
   ConstantPtr constant = nullptr;
   int own = -1;  // the operand of the composite that it is

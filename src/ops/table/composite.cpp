@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "ops/elementwise/cast.h"
 #include "ops/linear/dot_range.h"
 #include "ops/shared/delegate.h"
 #include "ops/shared/shape_values.h"
@@ -126,9 +127,9 @@ class PartRanges : public PartWriter<PartRange> {
     if (reports(part)) report_overflow(part, operands, made.front().range);
     std::vector<ValueId> results;
     for (auto& [range, type] : made) {
-      results.push_back(keep({.operand = {.range = std::move(range)},
-                              .computed_by = moves ? at(inputs.front()).computed_by : part.op},
-                             std::move(type)));
+      results.push_back(keep(
+          {.operand = {.range = std::move(range)}, .computed_by = moves ? at(inputs.front()).computed_by : part.op},
+          std::move(type)));
     }
     return results;
   }
@@ -251,7 +252,13 @@ void range_body(RangeCall& call) {
   const std::vector<ValueId> results = write_body(call, std::move(operands), parts);
   for (std::size_t i = 0; i < results.size() && i < call.output_count(); ++i) {
     if (!results[i].valid() || !call.has_output(i)) continue;
-    call.out(i, std::move(parts.at(results[i]).operand.range));
+    AbsTensor range = std::move(parts.at(results[i]).operand.range);
+    // Sums that were looked at in a wider format.
+    for (Range& cell : range.cells) {
+      if (is_float(range.dtype) && cell.magnitude() > max_finite(range.dtype))
+        cell = cast_range(cell, DType::float64, range.dtype);
+    }
+    call.out(i, std::move(range));
   }
 }
 
