@@ -171,7 +171,9 @@ class PartLowering : public PartWriter<TorchValue> {
     TorchCall call(part, operands, {}, rng_, kNoBody);
     lowering->lower(call);
     std::vector<ValueId> results;
-    for (TorchValue& result : call.outs()) results.push_back(keep_value(std::move(result)));
+    for (TorchValue& result : call.outs()) {
+      results.push_back(result.tensor.defined() ? keep_value(std::move(result)) : ValueId{});
+    }
     return results;
   }
 

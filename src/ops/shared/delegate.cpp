@@ -215,6 +215,7 @@ std::optional<std::vector<PartResult>> folded_part(RangeCall& call, const OpCall
   if (!folds(*part.op, *part.attrs, floats)) return std::nullopt;
   std::vector<PartResult> results;
   for (const Datum& datum : fold(part, known)) {
+    if (datum.tensor() == nullptr) return std::nullopt;
     auto tensor = std::make_shared<const Tensor>(*datum.tensor());
     results.push_back({from_tensor(tensor, call.max_cells()), Type::tensor_of(tensor->dtype(), tensor->dims())});
     results.back().range.exact = std::move(tensor);
@@ -256,7 +257,7 @@ std::vector<PartResult> range_part(RangeCall& call, const OpCall& part, std::spa
   std::vector<const Type*> types;
   for (const Type& type : inferred.outs()) types.push_back(&type);
   RangeCall inner(part, std::move(given), types, call.settings(), call.symbols());
-  ask(inner, report);
+  if (part.op->analysis.range != nullptr) ask(inner, report);
   inner.add_besides();
   std::vector<PartResult> results;
   for (std::size_t i = 0; i < inferred.outs().size(); ++i) {

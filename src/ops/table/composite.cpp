@@ -79,7 +79,9 @@ class PartEvaluator : public PartWriter<Tensor> {
     EvalCall call(part, operands, rng_);
     part.op->meaning.eval(call);
     std::vector<ValueId> results;
-    for (const Datum& result : call.outs()) results.push_back(keep_tensor(*result.tensor()));
+    for (const Datum& result : call.outs()) {
+      results.push_back(result.tensor() != nullptr ? keep_tensor(*result.tensor()) : ValueId{});
+    }
     return results;
   }
 
