@@ -4,21 +4,14 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "ops/elementwise/cast.h"
-#include "ops/elementwise/elementwise.h"
-#include "ops/extra/microsoft/microsoft_gradient.h"
-#include "ops/linear/dot.h"
 #include "ops/linear/linear_gradient.h"
 #include "ops/linear/matmul.h"
 #include "ops/linear/matmul_range.h"
 #include "ops/shared/delegate.h"
-#include "ops/shared/function_range.h"
-#include "ops/shared/move_elements.h"
 #include "ops/shared/range_rules.h"
 #include "ops/shared/shapes.h"
 #include "ops/table/composite.h"
 #include "ops/table/families.h"
-#include "ops/windows/conv_range.h"
 #include "tensor/convert.h"
 
 namespace finity {

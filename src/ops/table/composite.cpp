@@ -104,9 +104,10 @@ class PartRanges : public PartWriter<PartRange> {
   ValueId keep_operand(std::size_t i) {
     const RangeCall::Operand& own = call_.operand(i);
     PartRange value{.operand = {.range = *own.range, .constant = own.constant, .own = static_cast<int>(i)}};
-    const bool narrower = is_float(own.type->dtype) && own.type->dtype != format_ && format_ == DType::float32;
-    if (narrower) value.operand.format = format_;
-    return keep(std::move(value), *own.type);
+    Type type = *own.type;
+    const bool narrower = is_float(type.dtype) && type.dtype != format_ && format_ == DType::float32;
+    if (narrower) value.operand.format = type.dtype = format_;
+    return keep(std::move(value), std::move(type));
   }
   ValueId constant(Tensor tensor) override {
     Type type = type_of(tensor);
@@ -123,7 +124,8 @@ class PartRanges : public PartWriter<PartRange> {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (!inputs[i].valid()) continue;
       operands[i] = moves ? at(inputs[i]).operand : used(inputs[i]);
-      operands[i].type = &type(inputs[i]);
+      const int own = operands[i].own;
+      operands[i].type = own >= 0 ? call_.operand(static_cast<std::size_t>(own)).type : &type(inputs[i]);
     }
     std::vector<PartResult> made = range_part(call_, part, operands);
     if (reports(part)) report_overflow(part, operands, made.front().range);

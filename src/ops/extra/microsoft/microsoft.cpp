@@ -2,17 +2,14 @@
 // spellings of what the default domain has. The larger groups have files of their own.
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include "base/error.h"
-#include "ops/elementwise/activation_rules.h"
 #include "ops/elementwise/cast.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/extra/microsoft/microsoft_gradient.h"
 #include "ops/extra/microsoft/microsoft_range.h"
 #include "ops/reduce/reduce_attrs.h"
 #include "ops/shared/delegate.h"
-#include "ops/shared/function_range.h"
 #include "ops/shared/move_elements.h"
 #include "ops/shared/range_rules.h"
 #include "ops/shared/shapes.h"
