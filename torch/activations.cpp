@@ -125,31 +125,9 @@ void require_same_shape(const at::Tensor& a, const at::Tensor& b) {
   if (a.sizes() != b.sizes()) throw Error("operands differ in shape");
 }
 
-// One bias per element of the last axis.
-at::Tensor with_bias(const TorchCall& call) {
-  const at::Tensor& x = call.in(0);
-  if (!call.has(1)) return x;
-  if (x.dim() == 0 || call.in(1).dim() != 1 || call.in(1).size(0) != x.size(-1)) throw Error("the bias does not fit");
-  return at::add(x, call.in(1));
-}
-
-void lower_bias_split_gelu(TorchCall& call) {
-  if (call.in(0).dim() == 0 || call.in(0).size(-1) % 2 != 0) throw Error("the last axis has no halves");
-  const std::vector<at::Tensor> halves = at::chunk(with_bias(call), 2, -1);
-  call.out(0, at::mul(halves.at(0), exact_gelu(halves.at(1))));
-}
-
 void lower_affine(TorchCall& call) { call.out(0, at::add(at::mul(call.in(0), call.real("alpha")), call.real("beta"))); }
 
 void lower_scale(TorchCall& call) { call.out(0, at::mul(call.in(0), call.real("scale"))); }
-
-void lower_scaled_tanh(TorchCall& call) {
-  call.out(0, at::mul(at::tanh(at::mul(call.in(0), call.real("beta"))), call.real("alpha")));
-}
-
-void lower_parametric_softplus(TorchCall& call) {
-  call.out(0, at::mul(soft_plus(at::mul(call.in(0), call.real("beta"))), call.real("alpha")));
-}
 
 void lower_relu_grad(TorchCall& call) {
   require_same_shape(call.in(0), call.in(1));
@@ -184,12 +162,9 @@ constexpr TorchLowering kEntries[] = {
     {"Mish", "", unary<at::mish>},
     {"Gelu", "", lower_gelu},
     {"Shrink", "", lower_shrink},
-    {"BiasSplitGelu", "com.microsoft", lower_bias_split_gelu},
     {"ReluGrad", "com.microsoft", lower_relu_grad},
     {"Affine", "", lower_affine},
     {"Scale", "", lower_scale},
-    {"ScaledTanh", "", lower_scaled_tanh},
-    {"ParametricSoftplus", "", lower_parametric_softplus},
 };
 
 }  // namespace

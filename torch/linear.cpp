@@ -49,32 +49,6 @@ void lower_einsum(TorchCall& call) {
 void lower_det(TorchCall& call) { call.out(0, at::det(call.in(0).to(at::kDouble))); }
 void lower_inverse(TorchCall& call) { call.out(0, at::inverse(call.in(0).to(at::kDouble))); }
 
-// ---- com.microsoft ------------------------------------------------------------
-
-// transBatch moves the first axis behind the other batch axes, trans swaps the matrix's own.
-at::Tensor fused_operand(const TorchCall& call, std::size_t i, std::string_view trans, std::string_view batch) {
-  at::Tensor x = call.in(i);
-  if (x.dim() < 2) return x;
-  if (call.integer(batch) != 0) x = x.movedim(0, -2);
-  return call.integer(trans) != 0 ? x.transpose(-1, -2) : x;
-}
-
-void lower_fused_matmul(TorchCall& call) {
-  const at::Tensor product =
-      at::matmul(fused_operand(call, 0, "transA", "transBatchA"), fused_operand(call, 1, "transB", "transBatchB"));
-  call.out(0, at::mul(product, call.real("alpha")));
-}
-
-void lower_fused_gemm(TorchCall& call) {
-  const std::string function = call.text("activation", "");
-  const at::Tensor y = gemm(call);
-  if (function.empty()) return call.out(0, y);
-  const double alpha = call.real("activation_alpha", function == "LeakyRelu"     ? 0.01
-                                                     : function == "HardSigmoid" ? 0.2
-                                                                                 : 1);
-  call.out(0, activated(function, y, alpha, call.real("activation_beta", 0.5)));
-}
-
 // ---- integers -------------------------------------------------------------------
 
 // x minus its zero point, which is one number or one per row (column) of the matrix.
@@ -96,9 +70,6 @@ constexpr TorchLowering kEntries[] = {
     {"Einsum", "", lower_einsum},
     {"Det", "", lower_det},
     {"MatMulInteger", "", lower_matmul_integer},
-    {"FusedMatMul", "com.microsoft", lower_fused_matmul},
-    {"TransposeMatMul", "com.microsoft", lower_fused_matmul},
-    {"FusedGemm", "com.microsoft", lower_fused_gemm},
     {"Inverse", "com.microsoft", lower_inverse},
 };
 

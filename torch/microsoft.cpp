@@ -1,5 +1,5 @@
 // ONNX Runtime's attention with merged projection weights (Attention) and with separate or packed queries, keys and
-// values (MultiHeadAttention), its rotary positions and its embeddings.
+// values (MultiHeadAttention), and its rotary positions.
 #include <cmath>
 #include <limits>
 #include <string>
@@ -135,7 +135,7 @@ void lower_multi_head(TorchCall& call) {
   call.out(3, result.scores);
 }
 
-// ---- positions and embeddings -----------------------------------------------------------
+// ---- positions ----------------------------------------------------------------------
 
 void lower_rotary(TorchCall& call) {
   const bool packs = call.in(0).dim() == 3;
@@ -155,37 +155,12 @@ void lower_rotary(TorchCall& call) {
   call.out(0, packs ? packed_heads(y) : y);
 }
 
-void lower_embed(TorchCall& call) {
-  const at::Tensor ids = call.in(0).to(at::kLong);
-  if (ids.dim() != 2) throw Error("input_ids has rank " + std::to_string(ids.dim()) + ", expected 2");
-  const Dims dims{ids.size(0), ids.size(1), -1};
-  const auto rows = [&](std::size_t table, const at::Tensor& at) {
-    return call.in(table).index_select(0, at.expand(ids.sizes()).reshape({-1})).reshape(dims);
-  };
-  const at::Tensor positions = call.has(8) ? call.in(8).to(at::kLong) : at::arange(ids.size(1), at::kLong);
-  at::Tensor sum = at::add(rows(2, ids), rows(3, positions));
-  if (call.has(1) && call.has(4)) {
-    if (call.in(1).sizes() != ids.sizes()) throw Error("segment_ids differs in shape from input_ids");
-    sum = at::add(sum, rows(4, call.in(1).to(at::kLong)));
-  }
-  const at::Tensor normalized = standardized(sum, 2, call.real("epsilon"), true).normalized;
-  call.out(0, at::add(at::mul(normalized, call.in(5)), call.in(6)));
-  at::Tensor lengths = at::zeros({ids.size(0)}, at::kLong);
-  if (call.has(7)) {
-    if (call.in(7).sizes() != ids.sizes()) throw Error("mask differs in shape from input_ids");
-    lengths = at::sum(at::eq(call.in(7), 1).to(at::kLong), {1});
-  }
-  call.out(1, lengths);
-  call.out(2, sum);
-}
-
 constexpr std::string_view kMicrosoft = "com.microsoft";
 
 constexpr TorchLowering kEntries[] = {
     {"Attention", kMicrosoft, lower_attention},
     {"MultiHeadAttention", kMicrosoft, lower_multi_head},
     {"RotaryEmbedding", kMicrosoft, lower_rotary},
-    {"EmbedLayerNormalization", kMicrosoft, lower_embed},
 };
 
 }  // namespace

@@ -143,8 +143,7 @@ void lower_instance_norm(TorchCall& call) {
 
 void lower_mean_variance_norm(TorchCall& call) {
   const at::Tensor& x = call.in(0);
-  std::vector<std::int64_t> axes = call.integers("axes");
-  if (!call.has_attr("axes")) axes = {0, 2, 3};
+  std::vector<std::int64_t> axes = moment_axes(call);
   if (axes.empty()) throw Unsupported("no axes to normalise over");
   for (std::int64_t& axis : axes) axis = axis_of(axis, x.dim());
   std::ranges::sort(axes);
@@ -200,54 +199,6 @@ void lower_dropout(TorchCall& call) {
   call.out(1, mask);
 }
 
-// ---- com.microsoft ---------------------------------------------------------------------
-
-template <bool kCentred>
-void lower_skip_norm(TorchCall& call) {
-  const std::size_t bias = kCentred ? 4 : 3;
-  at::Tensor sum = at::add(call.in(0), call.in(1));
-  if (call.has(bias)) sum = at::add(sum, call.in(bias));
-  if (sum.sizes() != call.in(0).sizes() || sum.dim() == 0) throw Error("skip or bias does not fit the input");
-  const TorchStandardized rows = standardized(sum, sum.dim() - 1, call.real("epsilon"), kCentred);
-  const bool shifts = kCentred && call.has(3);
-  for (const std::size_t i : {std::size_t{2}, shifts ? std::size_t{3} : std::size_t{2}}) {
-    if (call.in(i).dim() != 1 || call.in(i).size(0) != sum.size(-1))
-      throw Error("gamma or beta does not fit the input");
-  }
-  call.out(0, shifted(rows.normalized, call.in(2), shifts ? &call.in(3) : nullptr));
-  call.out(1, kCentred ? rows.mean : at::zeros_like(rows.inverse_deviation));
-  call.out(2, rows.inverse_deviation);
-  call.out(3, sum);
-}
-
-at::Tensor microsoft_group_norm(const TorchCall& call, const at::Tensor& x) {
-  const bool last = call.integer("channels_last") != 0;
-  if (x.dim() != 4) throw Error("X has rank " + std::to_string(x.dim()) + ", expected 4");
-  const at::Tensor planes = last ? x.movedim(-1, 1) : x;
-  for (const std::size_t i : {1, 2}) {
-    if (call.in(i).numel() != planes.size(1)) throw Error("gamma or beta has not one element per channel");
-  }
-  const at::Tensor normalized = in_groups(planes.contiguous(), call.integer("groups"), call.real("epsilon"));
-  const at::Tensor bias = per_channel(call.in(2), planes);
-  at::Tensor y = shifted(normalized, per_channel(call.in(1), planes), &bias);
-  if (call.integer("activation", 0) == 1) y = swish(y, 1.0);
-  return last ? y.movedim(1, -1) : y;
-}
-
-void lower_microsoft_group_norm(TorchCall& call) { call.out(0, microsoft_group_norm(call, call.in(0))); }
-
-void lower_skip_group_norm(TorchCall& call) {
-  at::Tensor sum = call.in(0);
-  const bool last = call.integer("channels_last") != 0;
-  const auto of_channels = [&](const at::Tensor& tensor, std::int64_t batch) {
-    return last ? tensor.reshape({batch, 1, 1, -1}) : tensor.reshape({batch, -1, 1, 1});
-  };
-  sum = at::add(sum, call.in(3).dim() == 2 ? of_channels(call.in(3), sum.size(0)) : call.in(3));
-  if (call.has(4)) sum = at::add(sum, of_channels(call.in(4), 1));
-  call.out(0, microsoft_group_norm(call, sum));
-  call.out(1, sum);
-}
-
 constexpr TorchLowering kEntries[] = {
     {"LayerNormalization", "", lower_row_norm<true>},
     {"SimplifiedLayerNormalization", "", lower_row_norm<false>},
@@ -261,10 +212,6 @@ constexpr TorchLowering kEntries[] = {
     {"LpNormalization", "", lower_lp_norm},
     {"LRN", "", lower_local_response_norm},
     {"Dropout", "", lower_dropout},
-    {"SkipLayerNormalization", "com.microsoft", lower_skip_norm<true>},
-    {"SkipSimplifiedLayerNormalization", "com.microsoft", lower_skip_norm<false>},
-    {"GroupNorm", "com.microsoft", lower_microsoft_group_norm},
-    {"SkipGroupNorm", "com.microsoft", lower_skip_group_norm},
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "ops/reduce/reduce_attrs.h"
 #include "torch/lowering.h"
 
 namespace finity {
@@ -23,14 +24,12 @@ struct Reduction {
 };
 
 Reduction reduction_of(const TorchCall& call) {
-  Reduction result{call.in(0), {}, call.integer("keepdims") != 0};
+  const auto attrs = read_reduce(call, call.has(1) ? std::optional(call.ints(1)) : std::nullopt).value();
+  Reduction result{call.in(0), {}, attrs.keep};
   const std::int64_t rank = result.x.dim();
-  const auto axes = call.has(1) ? call.ints(1) : call.integers("axes");
-  std::vector<bool> reduced(static_cast<std::size_t>(rank), false);
-  for (const std::int64_t axis : axes) reduced[static_cast<std::size_t>(axis_of(axis, rank))] = true;
-  const bool none = axes.empty() && call.integer("noop_with_empty_axes", 0) != 0;
+  const AxisSet reduced = attrs.reduced(static_cast<std::size_t>(rank));
   for (std::int64_t axis = 0; axis < rank; ++axis) {
-    if (reduced[static_cast<std::size_t>(axis)] || (axes.empty() && !none)) result.axes.push_back(axis);
+    if (reduced[static_cast<std::size_t>(axis)]) result.axes.push_back(axis);
   }
   if (!result.axes.empty()) return result;
   // LibTorch takes no axes for all of them.
@@ -155,15 +154,6 @@ at::Tensor hard_max(const at::Tensor& x, std::int64_t axis) {
   return at::zeros_like(x).scatter(axis, at::argmax(x, axis, true), 1.0);
 }
 
-void lower_bias_softmax(TorchCall& call) {
-  const at::Tensor x = at::add(call.in(0), call.in(1));
-  if (x.sizes() != call.in(0).sizes()) throw Error("the bias does not broadcast to the data");
-  const std::int64_t axis = axis_of(call.integer("axis"), x.dim());
-  if (x.numel() == 0) return call.out(0, x);
-  const std::int64_t rows = c10::multiply_integers(x.sizes().slice(0, static_cast<std::size_t>(axis)));
-  call.out(0, at::softmax(x.reshape({rows, x.numel() / rows}), 1).reshape(x.sizes()));
-}
-
 void lower_scale(TorchCall& call) {
   const at::Tensor factor = call.in(1).to(call.in(0).scalar_type()).reshape({});
   call.out(0, call.integer("scale_down") != 0 ? at::div(call.in(0), factor) : at::mul(call.in(0), factor));
@@ -189,7 +179,6 @@ constexpr TorchLowering kEntries[] = {
     {"Softmax", "", by_rows<soft_max>},
     {"LogSoftmax", "", by_rows<log_soft_max>},
     {"Hardmax", "", by_rows<hard_max>},
-    {"BiasSoftmax", "com.microsoft", lower_bias_softmax},
     {"Scale", "com.microsoft", lower_scale},
 };
 

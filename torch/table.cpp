@@ -83,13 +83,6 @@ constexpr TorchLowering kByReference[] = {
     by_reference("QGemm", "com.microsoft"),
     by_reference("MatMulIntegerToFloat", "com.microsoft"),
     by_reference("DynamicQuantizeMatMul", "com.microsoft"),
-    by_reference("QLinearAdd", "com.microsoft"),
-    by_reference("QLinearMul", "com.microsoft"),
-    by_reference("QLinearSigmoid", "com.microsoft"),
-    by_reference("QLinearLeakyRelu", "com.microsoft"),
-    by_reference("QLinearConcat", "com.microsoft"),
-    by_reference("QLinearAveragePool", "com.microsoft"),
-    by_reference("QLinearGlobalAveragePool", "com.microsoft"),
     by_reference("LabelEncoder", "ai.onnx.ml"),
     by_reference("CategoryMapper", "ai.onnx.ml"),
     by_reference("OneHotEncoder", "ai.onnx.ml"),
@@ -156,24 +149,49 @@ std::vector<std::pair<std::string_view, std::string_view>> lowered_ops() {
 
 namespace {
 
-// A composite: part by part.
-void lower_body(TorchCall& call) {
-  static const TorchCall::RunBody kNoBody = {};
-  call.inferred_dims();  // checks the operands
-  BodyEngine<TorchValue> engine;
-  engine.operand = [&](std::size_t i) { return call.value(i); };
-  engine.number = [](double number) { return TorchValue{DType::float64, at::scalar_tensor(number, at::kDouble)}; };
-  engine.part = [&](const OpCall& part, const std::vector<std::optional<TorchValue>>& inputs) {
+// A composite, part by part.
+class PartLowering : public PartWriter<TorchValue> {
+ public:
+  explicit PartLowering(Rng& rng) : rng_(rng) {}
+
+  ValueId keep_value(TorchValue value) {
+    Type type = Type::tensor_of(value.dtype, Dims(value.tensor.sizes().begin(), value.tensor.sizes().end()));
+    return keep(std::move(value), std::move(type));
+  }
+  ValueId constant(Tensor tensor) override { return keep_value(to_value(Datum(std::move(tensor)))); }
+  const Tensor* known(ValueId /*id*/) const override { return nullptr; }
+
+ protected:
+  std::vector<ValueId> run(const OpCall& part, const std::vector<ValueId>& inputs) override {
+    static const TorchCall::RunBody kNoBody = {};
     const TorchLowering* lowering = find_lowering(*part.op);
     if (lowering == nullptr) throw Unsupported(std::string(part.op->identity.name) + " is not lowered to LibTorch");
     std::vector<TorchValue> operands;
-    for (const std::optional<TorchValue>& input : inputs) operands.push_back(input.value_or(TorchValue{}));
-    TorchCall inner(part, operands, {}, call.rng(), kNoBody);
-    lowering->lower(inner);
-    return std::move(inner.outs().front());
-  };
-  const std::optional<TorchValue> result = carry_out(call, *body_of(call.op()), engine);
-  if (result) call.out(0, result->tensor);
+    for (const ValueId id : inputs) operands.push_back(id.valid() ? at(id) : TorchValue{});
+    TorchCall call(part, operands, {}, rng_, kNoBody);
+    lowering->lower(call);
+    std::vector<ValueId> results;
+    for (TorchValue& result : call.outs()) {
+      results.push_back(result.tensor.defined() ? keep_value(std::move(result)) : ValueId{});
+    }
+    return results;
+  }
+
+ private:
+  Rng& rng_;
+};
+
+void lower_body(TorchCall& call) {
+  call.inferred_dims();  // checks the operands
+  PartLowering parts(call.rng());
+  std::vector<ValueId> operands(call.input_count());
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (call.has(i)) operands[i] = parts.keep_value(call.value(i));
+  }
+  const std::vector<ValueId> results = write_body(call, std::move(operands), parts);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (results[i].valid()) call.out(i, parts.at(results[i]).tensor);
+  }
 }
 
 }  // namespace
@@ -181,9 +199,12 @@ void lower_body(TorchCall& call) {
 const TorchLowering* find_lowering(const OpDef& op) {
   static const Table kTable;
   static constexpr TorchLowering kBody{.lower = lower_body};
+  // Parts of what has no derivative are computed by the reference, at least the last.
+  static constexpr TorchLowering kIntegers{.lower = lower_body, .how = TorchLowering::How::host};
   const auto found = kTable.by_key.find(key(op.identity.domain, op.identity.name));
   if (found != kTable.by_key.end()) return found->second;
-  return body_of(op) != nullptr ? &kBody : nullptr;
+  if (op.meaning.body == nullptr) return nullptr;
+  return op.analysis.vjp != nullptr ? &kBody : &kIntegers;
 }
 
 // Results without derivatives must not pass for results whose derivative is zero.

@@ -82,17 +82,6 @@ c10::optional<at::Tensor> bias_of(const TorchCall& call, std::size_t i) {
 
 void lower_conv(TorchCall& call) { call.out(0, convolved(call, call.in(0), call.in(1), bias_of(call, 2))); }
 
-void lower_fused_conv(TorchCall& call) {
-  at::Tensor y = convolved(call, call.in(0), call.in(1), bias_of(call, 2));
-  if (call.has(3)) y = at::add(y, call.in(3));
-  const std::string function = call.text("activation", "");
-  if (function.empty()) return call.out(0, y);
-  const std::vector<double> parameters = call.reals("activation_params");
-  const auto parameter = [&](std::size_t i, double other) { return i < parameters.size() ? parameters[i] : other; };
-  if (function == "Clip") return call.out(0, at::clamp(y, parameter(0, 0), parameter(1, 1)));
-  call.out(0, activated(function, y, parameter(0, function == "LeakyRelu" ? 0.01 : 0.2), parameter(1, 0.5)));
-}
-
 // Exact: sums of products of 8-bit integers are below 2^53 for every size that can be run.
 void lower_conv_integer(TorchCall& call) {
   at::Tensor x = call.in(0).to(at::kDouble);
@@ -267,7 +256,6 @@ void lower_global_lp_pool(TorchCall& call) {
 
 constexpr TorchLowering kEntries[] = {
     {"Conv", "", lower_conv},
-    {"FusedConv", "com.microsoft", lower_fused_conv},
     {"ConvInteger", "", lower_conv_integer},
     {"CausalConvWithState", "", lower_causal_conv},
     {"ConvTranspose", "", lower_conv_transpose},

@@ -103,7 +103,8 @@ std::vector<bool> in_largest_part(const Graph& graph) {
   return nodes;
 }
 
-// What is taken for granted of a node's results; an empty range: nothing.
+// What is taken for granted of a node's results; an empty range: nothing. These ops are named here and not marked in
+// the table, for the list is DEBAR's, not a property of the ops: nothing else may come to rely on it.
 Range granted(const CompatSet& set, const Node& node) {
   const bool draws = node.op_type == "RandomUniformLike" || node.op_type == "RandomNormalLike" ||
                      node.op_type == "RandomUniform" || node.op_type == "RandomNormal";

@@ -13,8 +13,10 @@ namespace finity {
 namespace {
 
 // Elements stay what they are: an index may go through these on its way to the table it indexes.
-constexpr std::array<std::string_view, 8> kCarriers = {"Cast",    "Identity",  "Reshape", "Unsqueeze",
-                                                       "Squeeze", "Transpose", "Flatten", "Expand"};
+bool carries(const Node& node) {
+  const ElementSource source = node.op == nullptr ? ElementSource::computed : node.op->traits.elements;
+  return source == ElementSource::moved || source == ElementSource::converted;
+}
 
 // "attentionMask_1" -> "attention mask 1 "
 std::string words_of(std::string_view name) {
@@ -168,9 +170,10 @@ std::vector<std::int64_t> indexed_sizes(const Graph& graph, const Types& types) 
         const std::int64_t size = indexed_by(node, i, types);
         std::int64_t& known = sizes[root[used.at()].at()];
         if (size > 0) known = known < 0 ? size : std::min(known, size);
-        const bool carries =
-            i == 0 && node.domain.empty() && std::ranges::find(kCarriers, node.op_type) != kCarriers.end();
-        if (carries && !node.outputs.empty() && node.outputs[0].valid()) root[node.outputs[0].at()] = root[used.at()];
+        if (i > 0 || !carries(node)) continue;
+        for (const ValueId result : node.outputs) {
+          if (result.valid()) root[result.at()] = root[used.at()];
+        }
       }
     }
   }

@@ -22,16 +22,21 @@ namespace finity {
 
 namespace {
 
+// The formats of its results are those of operands: in double it computes in double.
+bool follows_formats(const OpDef& op) {
+  const Signature& signature = signature_of(op);
+  return std::ranges::all_of(signature.outputs, [&](const Param& output) {
+    const auto same = [&](const Param& input) { return input.type.variable == output.type.variable; };
+    return !output.type.variable.empty() && std::ranges::any_of(signature.inputs, same);
+  });
+}
+
 // Cheap ops, and exact enough in double to be worth it.
 bool is_light(const Node& node) {
-  constexpr std::array<std::string_view, 16> kLight = {"Softmax",   "LogSoftmax", "ReduceSum",       "ReduceMean",
-                                                       "ReduceMax", "ReduceMin",  "ReduceLogSumExp", "Reshape",
-                                                       "Transpose", "Concat",     "Where",           "Clip",
-                                                       "Squeeze",   "Unsqueeze",  "Flatten",         "ReduceSumSquare"};
   if (node.op == nullptr || node.op->traits.random || node.body != Graph::kMain || !bodies_of(node.attrs).empty())
     return false;
-  if (node.op->identity.domain != "" || node.op_type == "Cast" || node.op_type == "Dropout") return false;
-  return node.op->traits.elementwise || std::ranges::find(kLight, node.op_type) != kLight.end();
+  const OpTraits& traits = node.op->traits;
+  return node.op->identity.domain.empty() && (traits.elementwise || traits.light) && follows_formats(*node.op);
 }
 
 class SuspectWriter {

@@ -17,11 +17,14 @@ bool is_one_of(std::string_view name, std::initializer_list<std::string_view> na
   return std::ranges::find(names, name) != names.end();
 }
 
-// Nodes that hand on the same numbers.
-bool moves(std::string_view op) {
-  return is_one_of(op, {"Identity", "Cast", "Reshape", "Transpose", "Unsqueeze", "Squeeze", "Expand", "Flatten",
-                        "Slice", "Gather", "Dropout"});
+// Nodes that hand on the same numbers; a Dropout does at inference.
+bool moves(const Node& node) {
+  if (node.op == nullptr) return false;
+  const ElementSource source = node.op->traits.elements;
+  return source == ElementSource::moved || source == ElementSource::converted || node.op_type == "Dropout";
 }
+
+bool converts(const Node& node) { return node.op != nullptr && node.op->traits.elements == ElementSource::converted; }
 
 bool is_narrow(DType dtype) {
   return is_float(dtype) && max_finite(dtype) < max_finite(DType::float64) &&
@@ -65,7 +68,7 @@ const Node* Advisor::maker(ValueId id, bool through_casts) const {
     const NodeId producer = graph().value(id).producer;
     if (!producer.valid()) return nullptr;
     const Node& node = graph().node(producer);
-    const bool goes_on = moves(node.op_type) && (through_casts || node.op_type != "Cast") && !node.inputs.empty();
+    const bool goes_on = moves(node) && (through_casts || !converts(node)) && !node.inputs.empty();
     if (!goes_on) return &node;
     id = node.inputs.front();
   }
@@ -97,7 +100,7 @@ bool Advisor::uses(ValueId id, std::string_view op, ValueId* result) {
         if (result != nullptr) *result = node.outputs.front();
         return true;
       }
-      if (moves(node.op_type)) open.push_back(node.outputs.front());
+      if (moves(node)) open.push_back(node.outputs.front());
     }
   }
   return false;

@@ -117,7 +117,8 @@ bool keeps_condition(const Call& call, const Body& body) {
       const auto* tensor = std::get_if<ConstantPtr>(constant);
       return tensor != nullptr && holds_true(*tensor);
     }
-    if (producer.op_type != "Identity" || producer.inputs.size() != 1) return false;
+    const bool moves = producer.op != nullptr && producer.op->traits.elements == ElementSource::moved;
+    if (!moves || producer.inputs.empty()) return false;
     at = producer.inputs.front();
   }
   return false;

@@ -1,23 +1,16 @@
 #include "ops/control/growth.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <optional>
-#include <string_view>
 #include <unordered_map>
+
+#include "ops/table/op.h"
 
 namespace finity {
 
 namespace {
 
-// No element of the result is larger in magnitude than one of the first operand.
-constexpr std::array<std::string_view, 14> kKeep = {"Identity", "Neg",     "Abs",    "Relu",     "Reshape",
-                                                    "Squeeze",  "Flatten", "Expand", "Slice",    "Transpose",
-                                                    "Tile",     "Split",   "Gather", "Unsqueeze"};
-// Or than one of the operands from the given one on.
-constexpr std::array<std::pair<std::string_view, std::size_t>, 4> kKeepLargest = {
-    {{"Max", 0}, {"Min", 0}, {"Concat", 0}, {"Where", 1}}};
 // Beyond this a range says no more than that numbers are finite.
 constexpr double kSmall = 1e30;
 
@@ -77,23 +70,29 @@ class GrowthFinder {
   }
 
   Growth of_node(const Node& node) const {
-    if (node.op == nullptr || !node.domain.empty() || node.inputs.empty()) return {};
-    for (const ValueId input : node.inputs) {
-      if (!input.valid() && node.op_type != "Slice") return {};
+    if (node.op == nullptr || node.inputs.empty() || !node.inputs.front().valid()) return {};
+    switch (node.op->traits.elements) {
+      case ElementSource::moved:
+      case ElementSource::bounded: return of(node.inputs.front());
+      case ElementSource::joined: return largest_from(node, 0);
+      case ElementSource::chosen: return largest_from(node, 1);
+      default: break;
     }
-    if (std::ranges::find(kKeep, node.op_type) != kKeep.end()) return of(node.inputs[0]);
-    for (const auto& [op, first] : kKeepLargest) {
-      if (node.op_type != op) continue;
-      Growth growth = {0, 0};
-      for (std::size_t i = first; i < node.inputs.size(); ++i) growth = larger(growth, of(node.inputs[i]));
-      return growth;
+    switch (node.op->traits.order) {
+      case OrderKind::sum:
+      case OrderKind::difference: {
+        const std::optional<Growth> mix = mixed(node);
+        return rounded(node, mix ? *mix : sum(of(node.inputs[0]), of(node.inputs[1])));
+      }
+      case OrderKind::product: return rounded(node, product(node.inputs[0], node.inputs[1]));
+      default: return {};
     }
-    if (node.op_type == "Add" || node.op_type == "Sub") {
-      const std::optional<Growth> mix = mixed(node);
-      return rounded(node, mix ? *mix : sum(of(node.inputs[0]), of(node.inputs[1])));
-    }
-    if (node.op_type == "Mul") return rounded(node, product(node.inputs[0], node.inputs[1]));
-    return {};
+  }
+
+  Growth largest_from(const Node& node, std::size_t first) const {
+    Growth growth = {0, 0};
+    for (std::size_t i = first; i < node.inputs.size(); ++i) growth = larger(growth, of(node.inputs[i]));
+    return growth;
   }
 
   // One factor in terms of the state, the other by its range.
@@ -106,24 +105,24 @@ class GrowthFinder {
     return one.offset < other.offset || (one.offset == other.offset && one.slope <= other.slope) ? one : other;
   }
 
-  const Node* made_by(ValueId id, std::string_view op) const {
+  const Node* made_by(ValueId id, OrderKind kind) const {
     const NodeId producer = graph_.value(id).producer;
     if (!producer.valid()) return nullptr;
     const Node& node = graph_.node(producer);
-    return node.op_type == op && node.domain.empty() && node.inputs.size() == 2 ? &node : nullptr;
+    return node.op != nullptr && node.op->traits.order == kind && node.inputs.size() == 2 ? &node : nullptr;
   }
 
   // z * a + (1 - z) * b: no larger than a or b where z is between 0 and 1, up to what it exceeds that by.
   std::optional<Growth> mixed(const Node& node) const {
-    if (node.op_type != "Add") return std::nullopt;
+    if (node.op->traits.order != OrderKind::sum) return std::nullopt;
     for (const bool swapped : {false, true}) {
-      const Node* first = made_by(node.inputs[swapped ? 1 : 0], "Mul");
-      const Node* second = made_by(node.inputs[swapped ? 0 : 1], "Mul");
+      const Node* first = made_by(node.inputs[swapped ? 1 : 0], OrderKind::product);
+      const Node* second = made_by(node.inputs[swapped ? 0 : 1], OrderKind::product);
       if (first == nullptr || second == nullptr) return std::nullopt;
       for (const std::size_t i : {0, 1}) {
         for (const std::size_t j : {0, 1}) {
           const ValueId share = first->inputs[i];
-          const Node* rest = made_by(second->inputs[j], "Sub");
+          const Node* rest = made_by(second->inputs[j], OrderKind::difference);
           if (rest == nullptr || rest->inputs[1] != share || !is_one(rest->inputs[0])) continue;
           return mix_of(node, share, first->inputs[1 - i], second->inputs[1 - j]);
         }

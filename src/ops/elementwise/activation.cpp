@@ -248,7 +248,7 @@ const OpDef kOps[] = {
                   .tf = "Relu"},
      .meaning = {.infer = infer_same_shape, .eval = eval_relu, .freedom = "NaN stays NaN"},
      .analysis = {.range = range_relu, .length = length_not_larger, .vjp = gradients<"X: Where(Greater(X, 0), dY, 0)">},
-     .traits = {.exact = true, .elementwise = true, .order = OrderKind::floored}},
+     .traits = {.exact = true, .elementwise = true, .elements = ElementSource::bounded, .order = OrderKind::floored}},
     {.identity = {.name = "LeakyRelu",
                   .summary = "x, times alpha below zero",
                   .signature = kFloatToFloat,

@@ -316,14 +316,4 @@ void range_swish(RangeCall& call) {
   range_mapped(call, Monotone::no, [&](const Range& x, DType dtype) { return swish_of(dtype, x, alpha, call.ulps()); });
 }
 
-void range_split_gelu(RangeCall& call) {
-  const DType dtype = call.out_dtype(0);
-  const int ulps = call.ulps();
-  // The sum rounded, and in more digits: it may be too large for the format where the product is not.
-  const Range sum = add(dtype, call.hull(0), call.hull(1));
-  const Range exact = add(DType::float64, call.hull(0), call.hull(1));
-  const Range gate = join(gelu_of(dtype, sum, ulps), gelu_of(DType::float64, exact, ulps));
-  call.out(0, join(multiply(dtype, sum, gate), multiply(dtype, exact, gate)));
-}
-
 }  // namespace finity

@@ -6,7 +6,6 @@
 
 namespace finity {
 
-void range_swish(RangeCall& call);       // x * sigmoid(alpha * x)
-void range_split_gelu(RangeCall& call);  // half of x + bias times gelu of the other half
+void range_swish(RangeCall& call);  // x * sigmoid(alpha * x)
 
 }  // namespace finity

@@ -139,7 +139,7 @@ const OpDef kOps[] = {
                   .vjp = cast_gradient,
                   .hazards = cast_hazards(),
                   .overflow = "FN206"},
-     .traits = {.exact = true, .elementwise = true}},
+     .traits = {.exact = true, .elementwise = true, .elements = ElementSource::converted}},
     {.identity =
          {.name = "CastLike",
           .since = 15,

@@ -256,7 +256,7 @@ const OpDef kOps[] = {
      .analysis = {.range = range_where,
                   .length = length_where,
                   .vjp = gradients<"X: Where(condition, doutput, 0); Y: Where(condition, 0, doutput)">},
-     .traits = {.exact = true, .elementwise = true}},
+     .traits = {.exact = true, .elementwise = true, .elements = ElementSource::chosen}},
     {.identity = {.name = "Clip",
                   .summary = "x limited to [min, max]; max wins where min is larger",
                   .signature = "(input: T, min?: T, max?: T) -> (output: T) where T: number",

@@ -89,7 +89,7 @@ const OpDef kOps[] = {
                  .freedom = "NaN in any operand gives NaN"},
      .analysis =
          {.range = range_max, .length = length_extreme, .vjp = extreme_gradient, .grants = {.narrow_kernels = true}},
-     .traits = {.exact = true, .elementwise = true, .order = OrderKind::largest}},
+     .traits = {.exact = true, .elementwise = true, .elements = ElementSource::joined, .order = OrderKind::largest}},
     {.identity = {.name = "Min",
                   .summary = "smallest of the operands, elementwise",
                   .signature = "(data...: T) -> (min: T) where T: number",
@@ -100,7 +100,7 @@ const OpDef kOps[] = {
                  .freedom = "NaN in any operand gives NaN"},
      .analysis =
          {.range = range_min, .length = length_extreme, .vjp = extreme_gradient, .grants = {.narrow_kernels = true}},
-     .traits = {.exact = true, .elementwise = true, .order = OrderKind::smallest}},
+     .traits = {.exact = true, .elementwise = true, .elements = ElementSource::joined, .order = OrderKind::smallest}},
     {.identity = {.name = "Sum",
                   .summary = "sum of the operands, elementwise",
                   .signature = "(data...: T) -> (sum: T) where T: float",

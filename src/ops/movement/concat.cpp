@@ -306,7 +306,7 @@ const OpDef kOps[] = {
                   .tf = "ConcatV2"},
      .meaning = {.infer = infer_concat, .eval = eval_concat},
      .analysis = {.range = range_concat, .length = length_concat, .vjp = concat_gradient},
-     .traits = {.exact = true}},
+     .traits = {.exact = true, .light = true, .elements = ElementSource::joined}},
     {.identity = {.name = "Split",
                   .summary = "parts along an axis, of equal or given sizes",
                   .signature = "(input: T, split?: int64 | float) -> (outputs...: T) where T: any",
@@ -314,7 +314,7 @@ const OpDef kOps[] = {
                   .tf = "SplitV"},
      .meaning = {.infer = infer_split, .eval = eval_split},
      .analysis = {.range = range_split, .length = length_part, .vjp = split_gradient},
-     .traits = {.exact = true}},
+     .traits = {.exact = true, .elements = ElementSource::moved}},
 };
 
 }  // namespace

@@ -247,7 +247,7 @@ const OpDef kOps[] = {
                   .tf = "DepthToSpace"},
      .meaning = {.infer = infer_blocks<depth_to_space_shape>, .eval = eval_depth_to_space},
      .analysis = {.range = range_depth_to_space, .length = length_reshape, .vjp = depth_to_space_gradient},
-     .traits = {.exact = true}},
+     .traits = {.exact = true, .elements = ElementSource::moved}},
     {.identity = {.name = "SpaceToDepth",
                   .summary = "blocks of pixels become channels",
                   .signature = "(input: T) -> (output: T) where T: any",
@@ -255,7 +255,7 @@ const OpDef kOps[] = {
                   .tf = "SpaceToDepth"},
      .meaning = {.infer = infer_blocks<space_to_depth_shape>, .eval = eval_space_to_depth},
      .analysis = {.range = range_space_to_depth, .length = length_reshape, .vjp = space_to_depth_gradient},
-     .traits = {.exact = true}},
+     .traits = {.exact = true, .elements = ElementSource::moved}},
     {.identity = {.name = "ReverseSequence",
                   .since = 10,
                   .summary = "the first sequence_lens[i] steps of sequence i in reverse",
@@ -264,7 +264,7 @@ const OpDef kOps[] = {
                   .tf = "ReverseSequence"},
      .meaning = {.infer = infer_reverse_sequence, .eval = eval_reverse_sequence},
      .analysis = {.range = range_reverse_sequence, .vjp = same_op_gradient},
-     .traits = {.exact = true}},
+     .traits = {.exact = true, .elements = ElementSource::moved}},
     {.identity = {.name = "Trilu",
                   .since = 14,
                   .summary = "upper or lower triangle of each matrix, zero elsewhere",
@@ -272,7 +272,7 @@ const OpDef kOps[] = {
                   .attrs = "upper: int = 1"},
      .meaning = {.infer = infer_trilu, .eval = eval_trilu},
      .analysis = {.range = range_trilu, .vjp = same_op_gradient},
-     .traits = {.exact = true}},
+     .traits = {.exact = true, .elements = ElementSource::bounded}},
 };
 
 }  // namespace

@@ -276,7 +276,7 @@ const OpDef kOps[] = {
                   .attrs = "axis: int"},
      .meaning = {.infer = infer_compress, .eval = eval_compress},
      .analysis = {.range = range_compress, .vjp = movement_gradient},
-     .traits = {.exact = true}},
+     .traits = {.exact = true, .elements = ElementSource::moved}},
     {.identity = {.name = "NonZero",
                   .since = 9,
                   .summary = "indices of the elements that are not zero, one column each",

@@ -278,14 +278,14 @@ const OpDef kOps[] = {
                   .tf = "StridedSlice"},
      .meaning = {.infer = infer_slice, .eval = eval_slice},
      .analysis = {.range = range_slice, .length = length_part, .vjp = slice_gradient},
-     .traits = {.exact = true}},
+     .traits = {.exact = true, .elements = ElementSource::moved}},
     {.identity = {.name = "DynamicSlice",
                   .until = 9,
                   .summary = "Slice with computed bounds, an experimental op of early releases",
                   .signature = "(data: T, starts: I, ends: I, axes?: I) -> (output: T) where T: any, I: int32 | int64"},
      .meaning = {.infer = infer_slice, .eval = eval_slice},
      .analysis = {.range = range_slice, .vjp = slice_gradient},
-     .traits = {.exact = true}},
+     .traits = {.exact = true, .elements = ElementSource::moved}},
 };
 
 }  // namespace

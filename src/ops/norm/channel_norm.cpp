@@ -180,15 +180,9 @@ void infer_instance_norm(InferCall& call) {
 
 // ---- MeanVarianceNormalization ---------------------------------------------
 
-AxisSet moment_axes(const Call& call, std::size_t rank) {
-  std::vector<std::int64_t> axes = call.integers("axes");
-  if (!call.has_attr("axes")) axes = {0, 2, 3};
-  return axis_set(axes, rank);
-}
-
 void eval_mean_variance_norm(EvalCall& call) {
   const Tensor& x = call.in(0);
-  const Groups groups = group_elements(x.dims(), moment_axes(call, x.rank()));
+  const Groups groups = group_elements(x.dims(), axis_set(moment_axes(call), x.rank()));
   Tensor y = with_float_sum_type(x.dtype(), [&]<class A>() {
     std::vector<A> values = elements<A>(x);
     for (std::size_t group = 0; group < groups.starts.size(); ++group) {
@@ -206,7 +200,7 @@ void eval_mean_variance_norm(EvalCall& call) {
 }
 
 void infer_mean_variance_norm(InferCall& call) {
-  if (call.ranked(0)) moment_axes(call, call.rank(0));
+  if (call.ranked(0)) axis_set(moment_axes(call), call.rank(0));  // throws on an axis outside
   infer_same_shape(call);
 }
 

@@ -280,9 +280,7 @@ void range_instance_norm(RangeCall& call) {
 
 void range_mean_variance_norm(RangeCall& call) {
   const AbsTensor& x = call.in(0);
-  std::vector<std::int64_t> axes = call.integers("axes");
-  if (!call.has_attr("axes")) axes = {0, 2, 3};
-  call.out(0, normalized_rows(call, x.ranked ? axis_set(axes, x.rank()) : AxisSet{},
+  call.out(0, normalized_rows(call, x.ranked ? axis_set(moment_axes(call), x.rank()) : AxisSet{},
                               {{}, double{1e-9F}, Centre::mean, true}));
 }
 

@@ -22,4 +22,8 @@ bool batch_trains(const Call& call) {
 // Rules that other normalisations share with BatchNormalization ask too; those have no such attribute.
 bool batch_is_spatial(const Call& call) { return call.version() >= 9 || call.integer("spatial", 1) != 0; }
 
+std::vector<std::int64_t> moment_axes(const Call& call) {
+  return call.has_attr("axes") ? call.integers("axes") : std::vector<std::int64_t>{0, 2, 3};
+}
+
 }  // namespace finity

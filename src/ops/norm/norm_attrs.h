@@ -11,5 +11,7 @@ DType stash_type(const Call& call);
 bool batch_trains(const Call& call);
 // Up to opset 8 a batch could have one parameter per position instead of one per channel.
 bool batch_is_spatial(const Call& call);
+// MeanVarianceNormalization: the axes it standardises over.
+std::vector<std::int64_t> moment_axes(const Call& call);
 
 }  // namespace finity

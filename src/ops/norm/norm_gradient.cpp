@@ -213,7 +213,7 @@ void instance_norm_gradient(BuildCall& call) {
 
 // y = d / (s + 1e-9) where d is the distance from the mean and s the root of the mean of d^2.
 void mean_variance_norm_gradient(BuildCall& call) {
-  const Axes axes = call.has_attr("axes") ? call.integers("axes") : Axes{0, 2, 3};
+  const Axes axes = moment_axes(call);
   const DType own = call.dtype(), format = computing_format(own);
   const ValueId x = call.cast(call.in(0), format), gradient = call.cast(call.grad(0), format);
   const ValueId distance = call.difference(x, mean_over(call, x, axes));

@@ -1,5 +1,6 @@
 // Quantities of normalisations (quantities.h): variance plus epsilon must be positive, the sums behind it must fit.
 #include "base/error.h"
+#include "ops/norm/microsoft_norm.h"
 #include "ops/norm/norm_attrs.h"
 #include "ops/norm/norm_stages.h"
 #include "ops/table/quantities.h"
@@ -156,9 +157,7 @@ NormRows instance_rows(BuildCall& call) {
 
 // ONNX adds 1e-9 to the root; there are libraries that add nothing, so that the variance itself must not be zero.
 NormRows mean_variance_rows(BuildCall& call) {
-  std::vector<std::int64_t> axes = call.integers("axes");
-  if (!call.has_attr("axes")) axes = {0, 2, 3};
-  return {call.in(0), std::move(axes), sum_format(call.dtype()), Centre::mean, 0};
+  return {call.in(0), moment_axes(call), sum_format(call.dtype()), Centre::mean, 0};
 }
 
 constexpr Hazard kInstanceNorm[] = {kVariance<instance_rows>, kSquares<instance_rows>, kElements<instance_rows>};
@@ -193,41 +192,13 @@ constexpr Hazard kLocalResponse[] = {
 
 // ---- com.microsoft: sums that are normalised --------------------------------------------------------
 
-ValueId sum_of(BuildCall& call, DType format, const std::vector<ValueId>& terms) {
-  ValueId sum = {};
-  for (const ValueId term : terms) {
-    if (!term.valid()) continue;
-    const ValueId wide = call.cast(term, format);
-    sum = sum.valid() ? call.sum(sum, wide) : wide;
-  }
-  return sum;
-}
-
-// The RMS form has no beta: its bias is input 3 instead of 4.
-template <Centre C>
-ValueId skip_sum(BuildCall& call, DType format) {
-  return sum_of(call, format, {call.in(0), call.in(1), call.in(C == Centre::mean ? 4 : 3)});
-}
-
-template <Centre C>
-NormRows skip_rows(BuildCall& call) {
+template <ValueId (*Sum)(BuildCall&, DType), Centre C>
+NormRows summed_rows(BuildCall& call) {
   const DType wide = sum_format(call.dtype());
-  return {skip_sum<C>(call, wide), {-1}, wide, C, call.real("epsilon")};
+  return {Sum(call, wide), {-1}, wide, C, call.real("epsilon")};
 }
 
-ValueId embedding_sum(BuildCall& call, DType format) {
-  const auto rows = [&](std::size_t table, ValueId ids) {
-    return call.has_input(table) && ids.valid() ? call.add("Gather", {call.in(table), ids}) : ValueId{};
-  };
-  ValueId positions = call.in(8);
-  if (!positions.valid()) {
-    const std::optional<Dims> dims = call.dims(call.in(0));
-    if (!dims || dims->size() != 2) throw Unsupported("positions of a sequence whose length is not known");
-    positions = call.ints(axes_from(0, static_cast<std::size_t>((*dims)[1])));
-  }
-  return sum_of(call, format, {rows(2, call.in(0)), rows(3, positions), rows(4, call.in(1))});
-}
-
+// Tables of float64 are added in float32, too.
 NormRows embedding_rows(BuildCall& call) {
   return {embedding_sum(call, DType::float32), {-1}, DType::float32, Centre::mean, call.real("epsilon")};
 }
@@ -243,16 +214,6 @@ NormRows image_groups(BuildCall& call, ValueId images) {
 
 NormRows image_rows(BuildCall& call) { return image_groups(call, call.in(0)); }
 
-// skip is like X, [N, 1, 1, C] or [N, C]; bias is per channel.
-ValueId skipped_images(BuildCall& call, DType format) {
-  const auto per_channel = [&](ValueId value, std::size_t rank) {
-    if (!value.valid() || call.rank(value) != rank) return value;
-    const std::int64_t batch = rank == 2 ? 0 : 1;  // 0: as many as there are
-    return reshaped(call, value, channels_last(call) ? Dims{batch, 1, 1, -1} : Dims{batch, -1, 1, 1});
-  };
-  return sum_of(call, format, {call.in(0), per_channel(call.in(3), 2), per_channel(call.in(4), 1)});
-}
-
 NormRows skipped_image_rows(BuildCall& call) {
   return image_groups(call, skipped_images(call, sum_format(call.dtype())));
 }
@@ -264,10 +225,10 @@ constexpr Hazard kSum = {
       return Sum(call, DType::float64);
     }};
 
-constexpr RowsOf kSkip = skip_rows<Centre::mean>;
-constexpr RowsOf kSkipRms = skip_rows<Centre::zero>;
-constexpr Hazard kSkipLayerNorm[] = {kVariance<kSkip>, kSquares<kSkip>, kElements<kSkip>, kSum<skip_sum<Centre::mean>>};
-constexpr Hazard kSkipRmsNorm[] = {kVariance<kSkipRms>, kSquares<kSkipRms>, kSum<skip_sum<Centre::zero>>};
+constexpr RowsOf kSkip = summed_rows<skip_layer_sum, Centre::mean>;
+constexpr RowsOf kSkipRms = summed_rows<skip_rms_sum, Centre::zero>;
+constexpr Hazard kSkipLayerNorm[] = {kVariance<kSkip>, kSquares<kSkip>, kElements<kSkip>, kSum<skip_layer_sum>};
+constexpr Hazard kSkipRmsNorm[] = {kVariance<kSkipRms>, kSquares<kSkipRms>, kSum<skip_rms_sum>};
 constexpr Hazard kEmbedLayerNorm[] = {kVariance<embedding_rows>, kSquares<embedding_rows>, kElements<embedding_rows>,
                                       kSum<embedding_sum>};
 constexpr Hazard kImageGroupNorm[] = {kVariance<image_rows>, kSquares<image_rows>, kElements<image_rows>};

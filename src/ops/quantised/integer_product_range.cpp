@@ -102,12 +102,6 @@ Range requantized(DType dtype, const Range& v, const Range& zero_point) {
   return from_bounds(dtype, std::clamp(lo, least, most), std::clamp(hi, least, most));
 }
 
-Range dequantized(const RangeCall& call, const Range& x, std::size_t scale, std::size_t zero) {
-  if (x.is_empty()) return x;
-  const Range distance = subtract(DType::int32, x, zero_point(call, zero));
-  return multiply(kFloat, distance, call.hull(scale));
-}
-
 // ---- integer results -----------------------------------------------------------------
 
 void range_matmul_integer(RangeCall& call) { call.out(0, product_sums(call, 0, 2, 1, 3)); }
@@ -198,89 +192,6 @@ void range_dynamic_quantize_matmul(RangeCall& call) {
   const SumGrid sums = matmul_sums(call, {{&numbers, nullptr, {}}, {}}, {right.operand(), {}}).sums;
   const AbsTensor products = rounded(call, call.out_type(0), sums);
   call.out(0, wraps ? uniform(call.out_type(0), top(kFloat)) : scaled(call, products, call.hull(2), 4));
-}
-
-// ---- ONNX Runtime's ops on quantized tensors -----------------------------------------
-
-namespace {
-
-// (X, X_scale, X_zero_point?, Y_scale, Y_zero_point?) -> Y
-template <class F>
-void range_quantized_unary(RangeCall& call, F f) {
-  const DType dtype = call.out_dtype(0);
-  call.out(0, map_cells(call.in(0), dtype, [&](const Range& x) {
-             const Range y = f(loosened(dequantized(call, x, 1, 2), 1));
-             return requantized(dtype, loosened(divide(kFloat, y, call.hull(3)), 1), zero_point(call, 4));
-           }));
-}
-
-// (A, A_scale, A_zero_point?, B, B_scale, B_zero_point?, C_scale, C_zero_point?) -> C
-template <class F>
-void range_quantized_binary(RangeCall& call, F f) {
-  const DType dtype = call.out_dtype(0);
-  const auto pair = [&](const Range& a, const Range& b) {
-    const Range y = f(loosened(dequantized(call, a, 1, 2), 1), loosened(dequantized(call, b, 4, 5), 1));
-    return requantized(dtype, loosened(divide(kFloat, y, call.hull(6)), 1), zero_point(call, 7));
-  };
-  const Type& type = call.out_type(0);
-  if (!type.ranked) return call.out(0, pair(call.hull(0), call.hull(3)));
-  call.out(0, zip_cells(call.in(0), call.in(3), dtype, sizes_of(type), call.max_cells(), pair));
-}
-
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
-
-}  // namespace
-
-void range_qlinear_add(RangeCall& call) {
-  range_quantized_binary(call, [](const Range& a, const Range& b) { return loosened(add(kFloat, a, b)); });
-}
-
-void range_qlinear_mul(RangeCall& call) {
-  range_quantized_binary(call, [](const Range& a, const Range& b) { return loosened(multiply(kFloat, a, b)); });
-}
-
-void range_qlinear_sigmoid(RangeCall& call) {
-  range_quantized_unary(call, [&](const Range& x) { return increasing(kFloat, x, sigmoid, call.ulps(), 0, 1); });
-}
-
-void range_qlinear_leaky_relu(RangeCall& call) {
-  const Range alpha = point(static_cast<float>(call.real("alpha")));
-  range_quantized_unary(call, [&](const Range& x) {
-    Range negative = x, positive = x;
-    negative.hi = std::min(x.hi, 0.0);
-    positive.lo = std::max(x.lo, 0.0);
-    if (!negative.has_finite()) return x;
-    const Range scaled = multiply(kFloat, negative, alpha);
-    return positive.has_finite() ? join(scaled, positive) : scaled;
-  });
-}
-
-// (Y_scale, Y_zero_point, then X, X_scale, X_zero_point each)
-void range_qlinear_concat(RangeCall& call) {
-  const DType dtype = call.out_dtype(0);
-  Range hull;
-  for (std::size_t i = 2; i + 2 < call.input_count(); i += 3) {
-    const Range x = loosened(dequantized(call, call.hull(i), i + 1, i + 2), 1);
-    hull = join(hull, requantized(dtype, loosened(divide(kFloat, x, call.hull(0)), 1), zero_point(call, 1)));
-  }
-  call.out(0, hull);
-}
-
-// A mean lies between its elements, and zeros of the padding where they count.
-void range_qlinear_pool(RangeCall& call) {
-  const DType dtype = call.out_dtype(0);
-  const Range x = loosened(dequantized(call, call.hull(0), 1, 2), 1);
-  if (x.is_empty()) return call.out(0, x);
-  Range mean = join(x, point(0));
-  if (mean.has_finite()) {
-    constexpr double kMostTerms = 1 << 20;
-    const double error = mean.magnitude() * kMostTerms * unit_roundoff(kFloat);
-    mean = from_bounds(kFloat, mean.lo - error, mean.hi + error);
-  }
-  mean.nan |= x.nan;
-  mean.pinf |= x.pinf;
-  mean.ninf |= x.ninf;
-  call.out(0, requantized(dtype, loosened(divide(kFloat, mean, call.hull(3)), 1), zero_point(call, 4)));
 }
 
 }  // namespace finity

@@ -13,8 +13,6 @@ UnsafeSet zero_scale(DType dtype);
 
 // v / scale is in `v`: rounded, the zero point added, saturated.
 Range requantized(DType dtype, const Range& v, const Range& zero_point);
-// (x - zero_point) * scale in float32.
-Range dequantized(const RangeCall& call, const Range& x, std::size_t scale, std::size_t zero_point);
 
 void range_matmul_integer(RangeCall& call);
 void range_conv_integer(RangeCall& call);
@@ -23,12 +21,5 @@ void range_qlinear_conv(RangeCall& call);
 void range_qgemm(RangeCall& call);
 void range_matmul_integer_to_float(RangeCall& call);
 void range_dynamic_quantize_matmul(RangeCall& call);
-
-void range_qlinear_add(RangeCall& call);
-void range_qlinear_mul(RangeCall& call);
-void range_qlinear_sigmoid(RangeCall& call);
-void range_qlinear_leaky_relu(RangeCall& call);
-void range_qlinear_concat(RangeCall& call);
-void range_qlinear_pool(RangeCall& call);
 
 }  // namespace finity

@@ -60,26 +60,6 @@ std::int64_t scalar_zero_point(const EvalCall& call, std::size_t input) {
   return element_as_int(zero, 0);
 }
 
-std::vector<float> dequantized(const EvalCall& call, std::size_t x, std::size_t scale, std::size_t zero_point) {
-  const float factor = scalar_scale(call, scale);
-  const std::int64_t zero = scalar_zero_point(call, zero_point);
-  const std::vector<std::int64_t> values = elements<std::int64_t>(call.in(x));
-  std::vector<float> result(values.size());
-  for (std::size_t i = 0; i < result.size(); ++i) result[i] = static_cast<float>(values[i] - zero) * factor;
-  return result;
-}
-
-Tensor quantized(const EvalCall& call, DType dtype, Dims dims, const std::vector<float>& x, std::size_t scale,
-                 std::size_t zero_point) {
-  const float divisor = scalar_scale(call, scale);
-  const auto zero = static_cast<double>(scalar_zero_point(call, zero_point));
-  std::vector<double> result(x.size());
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    result[i] = quantize_number(dtype, static_cast<double>(x[i] / divisor), zero);
-  }
-  return from_elements<double>(dtype, std::move(dims), result);
-}
-
 DynamicQuantized dynamically_quantized(const std::vector<float>& x) {
   float least = 0, largest = 0;  // the range always includes 0
   for (const float value : x) {

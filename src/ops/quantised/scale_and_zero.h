@@ -48,11 +48,6 @@ class ScaleLayout {
 float scalar_scale(const EvalCall& call, std::size_t input);
 // 0 when the input is omitted.
 std::int64_t scalar_zero_point(const EvalCall& call, std::size_t input);
-// (x - zero_point) * scale in float32.
-std::vector<float> dequantized(const EvalCall& call, std::size_t x, std::size_t scale, std::size_t zero_point);
-// x / scale, rounded, plus zero point, in the given dtype.
-Tensor quantized(const EvalCall& call, DType dtype, Dims dims, const std::vector<float>& x, std::size_t scale,
-                 std::size_t zero_point);
 
 // To uint8, with the scale and zero point that fit the data; computed in float32. The scale of all zeros is 1.
 struct DynamicQuantized {

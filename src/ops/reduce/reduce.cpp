@@ -5,9 +5,9 @@
 #include <limits>
 #include <optional>
 
+#include "ops/reduce/reduce_attrs.h"
 #include "ops/reduce/reduce_gradient.h"
 #include "ops/reduce/reduce_range.h"
-#include "ops/reduce/reduced_axes.h"
 #include "ops/shared/accumulate.h"
 #include "ops/shared/shapes.h"
 #include "ops/table/families.h"
@@ -129,20 +129,15 @@ struct Smallest {
   }
 };
 
-// No axes means all of them, or none where noop_with_empty_axes says so.
-AxisSet reduced_axes(const Call& call, std::span<const std::int64_t> axes, std::size_t rank) {
-  AxisSet reduced = axis_set(axes, rank);
-  if (axes.empty()) reduced.assign(rank, call.integer("noop_with_empty_axes") == 0);
-  return reduced;
-}
-
 template <class R>
 void eval_reduce(EvalCall& call) {
   const Tensor& data = call.in(0);
-  const auto axes = call.has_input(1) ? elements<std::int64_t>(call.in(1)) : call.integers("axes");
-  const AxisSet reduced = reduced_axes(call, axes, data.rank());
+  std::optional<std::vector<std::int64_t>> axes;
+  if (call.has_input(1)) axes = elements<std::int64_t>(call.in(1));
+  const ReduceAttrs attrs = read_reduce(call, axes).value();
+  const AxisSet reduced = attrs.reduced(data.rank());
   const Groups groups = group_elements(data.dims(), reduced);
-  const Dims dims = reduced_sizes<std::int64_t>(data.dims(), reduced, call.integer("keepdims") != 0, 1);
+  const Dims dims = reduced_sizes<std::int64_t>(data.dims(), reduced, attrs.keep, 1);
   Tensor result = with_sum_type(data.dtype(), [&]<class A>() {
     const std::vector<A> values = elements<A>(data);
     const auto reduce_group = [&](std::size_t group) {
@@ -156,16 +151,15 @@ void eval_reduce(EvalCall& call) {
   call.out(0, std::move(result));
 }
 
-// The axes when they are known: from the input, or from the attribute of older versions.
-std::optional<std::vector<std::int64_t>> known_axes(const InferCall& call) {
-  if (!call.has_input(1)) return call.integers("axes");
+std::optional<ReduceAttrs> known_reduction(const InferCall& call) {
   require_rank(call, 1, 1);
-  if (call.ranked(1) && call.shape(1)[0].size == 0) return std::vector<std::int64_t>();
-  return call.ints(1);
+  if (call.ranked(1) && call.shape(1)[0].size == 0) return read_reduce(call, std::vector<std::int64_t>());
+  return read_reduce(call, call.ints(1));
 }
 
 // Which axes are reduced is not known: with keepdims a size stays or becomes 1, else the rank drops by their number.
-void infer_unknown_axes(InferCall& call, bool keep) {
+void infer_unknown_axes(InferCall& call) {
+  const bool keep = call.integer("keepdims") != 0;
   const bool single = call.ranked(1) && call.shape(1)[0].size == 1;
   if (keep) {
     Shape shape(call.rank(0));
@@ -179,22 +173,17 @@ void infer_unknown_axes(InferCall& call, bool keep) {
 }
 
 void infer_reduce(InferCall& call) {
-  const auto axes = known_axes(call);
+  const auto attrs = known_reduction(call);
   if (!call.ranked(0)) return;
-  const bool keep = call.integer("keepdims") != 0;
-  if (!axes) {
-    infer_unknown_axes(call, keep);
-    return;
-  }
-  const AxisSet reduced = reduced_axes(call, *axes, call.rank(0));
-  call.set_shape(0, reduced_sizes(call.shape(0), reduced, keep, Dim::of(1)));
+  if (!attrs) return infer_unknown_axes(call);
+  call.set_shape(0, reduced_sizes(call.shape(0), attrs->reduced(call.rank(0)), attrs->keep, Dim::of(1)));
 }
 
 // The product of a shape is how exporters count elements.
 void infer_product(InferCall& call) {
   infer_reduce(call);
-  const auto axes = known_axes(call);
-  if (!call.ranked(0) || call.rank(0) != 1 || !axes || !reduced_axes(call, *axes, 1)[0]) return;
+  const auto attrs = known_reduction(call);
+  if (!call.ranked(0) || call.rank(0) != 1 || !attrs || !attrs->reduced(1)[0]) return;
   if (const auto sizes = call.shape_value(0)) call.set_shape_value(0, {product(*sizes)});
 }
 
@@ -214,7 +203,8 @@ const OpDef kOps[] = {
                   .attrs = kAttrs,
                   .tf = "Sum"},
      .meaning = {.infer = infer_reduce, .eval = eval_reduce<Sum>, .freedom = kSumFreedom},
-     .analysis = {.range = range_reduce_sum, .vjp = reduce_sum_gradient, .overflow = "FN205"}},
+     .analysis = {.range = range_reduce_sum, .vjp = reduce_sum_gradient, .overflow = "FN205"},
+     .traits = {.light = true}},
     {.identity = {.name = "ReduceMean",
                   .summary = "mean over axes; NaN for no elements, an error for no integers",
                   .signature = kReduce,
@@ -223,10 +213,9 @@ const OpDef kOps[] = {
      .meaning = {.infer = infer_reduce,
                  .eval = eval_reduce<Mean>,
                  .freedom = "sums pairwise as ReduceSum, then divides; integers divide towards zero"},
-     .analysis = {.range = range_reduce_mean,
-                  .vjp = reduce_mean_gradient,
-                  .hazards = reduction_hazards(),
-                  .overflow = "FN205"}},
+     .analysis =
+         {.range = range_reduce_mean, .vjp = reduce_mean_gradient, .hazards = reduction_hazards(), .overflow = "FN205"},
+     .traits = {.light = true}},
     {.identity = {.name = "ReduceProd",
                   .summary = "product over axes; 1 for no elements",
                   .signature = kReduce,
@@ -243,7 +232,8 @@ const OpDef kOps[] = {
                   .signature = kReduce,
                   .attrs = kAttrs},
      .meaning = {.infer = infer_reduce, .eval = eval_reduce<SumOfSquares>, .freedom = kSumFreedom},
-     .analysis = {.range = range_reduce_sum_square, .vjp = reduce_sum_square_gradient, .overflow = "FN205"}},
+     .analysis = {.range = range_reduce_sum_square, .vjp = reduce_sum_square_gradient, .overflow = "FN205"},
+     .traits = {.light = true}},
     {.identity = {.name = "ReduceL1",
                   .summary = "sum of absolute values over axes; 0 for no elements",
                   .signature = kReduce,
@@ -283,7 +273,8 @@ const OpDef kOps[] = {
                   .vjp = reduce_log_sum_exp_gradient,
                   .hazards = log_sum_exp_hazards(),
                   .overflow = "FN205",
-                  .grants = {.ways = {Way::starts_from_zero, Way::no_shift}, .measured_on = kOnnxRuntime}}},
+                  .grants = {.ways = {Way::starts_from_zero, Way::no_shift}, .measured_on = kOnnxRuntime}},
+     .traits = {.light = true}},
     {.identity = {.name = "ReduceMax",
                   .summary = "largest element over axes; -inf or the dtype's smallest value for no elements",
                   .signature = kReduceOrdered,
@@ -296,7 +287,7 @@ const OpDef kOps[] = {
                   .vjp = reduce_extreme_gradient,
                   .hazards = reduction_hazards(),
                   .grants = {.ways = {Way::passes_over_nan}, .measured_on = kOnnxRuntime}},
-     .traits = {.exact = true}},
+     .traits = {.exact = true, .light = true}},
     {.identity = {.name = "ReduceMin",
                   .summary = "smallest element over axes; inf or the dtype's largest value for no elements",
                   .signature = kReduceOrdered,
@@ -309,7 +300,7 @@ const OpDef kOps[] = {
                   .vjp = reduce_extreme_gradient,
                   .hazards = reduction_hazards(),
                   .grants = {.ways = {Way::passes_over_nan}, .measured_on = kOnnxRuntime}},
-     .traits = {.exact = true}},
+     .traits = {.exact = true, .light = true}},
 };
 
 }  // namespace

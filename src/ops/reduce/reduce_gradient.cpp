@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "ops/reduce/reduce_attrs.h"
 #include "ops/shared/shapes.h"
 #include "tensor/convert.h"
 
@@ -88,23 +89,23 @@ struct Reduction {
   bool reduces = true;
 };
 
-std::optional<Axes> known_axes(const BuildCall& call) {
-  if (!call.has_input(1)) return call.integers("axes");
-  if (const Tensor* known = call.known(call.in(1))) return elements<std::int64_t>(*known);
-  return std::nullopt;
+std::optional<ReduceAttrs> known_reduction(const BuildCall& call) {
+  std::optional<Axes> axes;
+  if (const Tensor* known = call.has_input(1) ? call.known(call.in(1)) : nullptr) axes = elements<std::int64_t>(*known);
+  return read_reduce(call, axes);
 }
 
 Reduction read_reduction(BuildCall& call) {
   Reduction result{.x = call.in(0), .y = call.out(0), .gradient = call.grad(0)};
-  const std::optional<Axes> axes = known_axes(call);
-  if (axes && axes->empty()) {
-    result.reduces = call.integer("noop_with_empty_axes") == 0;
+  const std::optional<ReduceAttrs> attrs = known_reduction(call);
+  if (attrs && attrs->axes.empty()) {
+    result.reduces = attrs->reduces;
     return result;  // a scalar fits without its axes
   }
-  if (!axes && call.integer("noop_with_empty_axes") != 0) {
+  if (!attrs && call.integer("noop_with_empty_axes") != 0) {
     throw Unsupported("its derivative is not known when whether it reduces depends on data");
   }
-  result.axes = axes ? call.ints(*axes) : call.in(1);
+  result.axes = attrs ? call.ints(attrs->axes) : call.in(1);
   if (call.integer("keepdims") != 0) return result;
   result.y = call.add("Unsqueeze", {result.y, result.axes});
   result.gradient = call.add("Unsqueeze", {result.gradient, result.axes});

@@ -14,6 +14,7 @@
 #include <cmath>
 
 #include "ops/norm/norm_relations.h"
+#include "ops/reduce/reduce_attrs.h"
 #include "ops/reduce/reduced_relations.h"
 #include "ops/shared/lengths.h"
 #include "ops/shared/range_rules.h"
@@ -33,12 +34,9 @@ namespace {
 // nullopt: not known, or the operand's rank is not.
 std::optional<Reduced> reduced_of(RangeCall& call) {
   const AbsTensor& x = call.in(0);
-  std::optional<std::vector<std::int64_t>> axes = call.integers("axes");
-  if (call.has_input(1)) axes = call.ints(1);
-  if (!x.ranked || !axes) return std::nullopt;
-  Reduced reduced{axis_set(*axes, x.rank()), call.integer("keepdims") != 0};
-  if (axes->empty()) reduced.axes.assign(x.rank(), call.integer("noop_with_empty_axes") == 0);
-  return reduced;
+  const auto attrs = read_reduce(call, call.has_input(1) ? call.ints(1) : std::nullopt);
+  if (!x.ranked || !attrs) return std::nullopt;
+  return Reduced{attrs->reduced(x.rank()), attrs->keep};
 }
 
 using CarriedRange = Range (*)(DType dtype, DType carrier, const Group& group);

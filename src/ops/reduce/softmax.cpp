@@ -123,7 +123,8 @@ const OpDef kOps[] = {
           .eval = eval_rows<softmax>,
           .freedom =
               "shifts by the maximum; exponentials and their pairwise sum are held in float32 (float64 for float64)"},
-     .analysis = {.range = range_softmax, .vjp = softmax_gradient, .hazards = softmax_hazards()}},
+     .analysis = {.range = range_softmax, .vjp = softmax_gradient, .hazards = softmax_hazards()},
+     .traits = {.light = true}},
     {.identity = {.name = "LogSoftmax",
                   .summary = "log(softmax(x)) along an axis; before opset 13 over all axes from `axis` on",
                   .signature = kRows,
@@ -136,7 +137,8 @@ const OpDef kOps[] = {
      .analysis = {.range = range_log_softmax,
                   .vjp = log_softmax_gradient,
                   .hazards = softmax_hazards(),
-                  .grants = {.ways = {Way::passes_over_nan}, .measured_on = kOnnxRuntime}}},
+                  .grants = {.ways = {Way::passes_over_nan}, .measured_on = kOnnxRuntime}},
+     .traits = {.light = true}},
     {.identity = {.name = "Hardmax",
                   .summary =
                       "1 at the first maximum along an axis, else 0; before opset 13 over all axes from `axis` on",

@@ -1,9 +1,13 @@
 #include "ops/shared/delegate.h"
 
+#include <algorithm>
+#include <functional>
+#include <memory>
 #include <utility>
 
 #include "base/error.h"
 #include "ops/table/dtypes.h"
+#include "ops/table/fold.h"
 #include "ops/table/op.h"
 
 namespace finity {
@@ -38,14 +42,6 @@ std::vector<Datum> run(EvalCall& call, OpCall what, const std::vector<Datum>& in
   return std::move(inner.outs());
 }
 
-// Asks the rule of `inner`; what it finds is found at `call`, at operands of its own when they are the same.
-void ask(RangeCall& call, RangeCall& inner, bool own_operands) {
-  inner.op().analysis.range(inner);
-  for (const Site& site : inner.sites()) {
-    call.site(site.rule, own_operands ? site.operand : -1, site.seen, site.possible, site.certain);
-  }
-}
-
 std::vector<const Type*> result_types(const RangeCall& call) {
   std::vector<const Type*> types;
   for (std::size_t i = 0; i < call.output_count(); ++i) types.push_back(&call.out_type(i));
@@ -54,7 +50,9 @@ std::vector<const Type*> result_types(const RangeCall& call) {
 
 // Hazards that the other op's entry lists, which the engine does not look at here. The operands are restricted to
 // what is left of them.
-void check_hazards(RangeCall& call, const OpDef& op, std::vector<AbsTensor>& operands, bool own_operands) {
+using Report = std::function<void(const Site&)>;
+
+void check_hazards(const OpDef& op, std::vector<AbsTensor>& operands, const Report& report) {
   for (const Hazard& hazard : op.analysis.hazards) {
     if (hazard.quantity != nullptr || hazard.operand >= operands.size()) continue;
     AbsTensor& operand = operands[hazard.operand];
@@ -65,10 +63,25 @@ void check_hazards(RangeCall& call, const OpDef& op, std::vector<AbsTensor>& ope
       possible = true;
       cell = without(cell, unsafe, operand.dtype);
     }
-    const Range seen = operand.hull();
-    call.site(hazard.rule, own_operands ? static_cast<int>(hazard.operand) : -1, seen, possible);
+    report({.rule = hazard.rule,
+            .operand = static_cast<int>(hazard.operand),
+            .seen = operand.hull(),
+            .possible = possible});
     if (possible) operand.exact.reset();
   }
+}
+
+// What is found is found at `call`, at operands of its own when they are the same.
+Report at(RangeCall& call, bool own_operands) {
+  return [&call, own_operands](const Site& site) {
+    call.site(site.rule, own_operands ? site.operand : -1, site.seen, site.possible, site.certain);
+  };
+}
+
+// Asks the rule of `inner`.
+void ask(RangeCall& inner, const Report& report) {
+  inner.op().analysis.range(inner);
+  std::ranges::for_each(inner.sites(), report);
 }
 
 }  // namespace
@@ -113,7 +126,7 @@ void range_as(RangeCall& call, const OtherOp& other, const Attrs* attrs) {
   for (std::size_t i = 0; i < call.input_count(); ++i) {
     if (call.has_range(i)) ranges[i] = call.in(i);
   }
-  check_hazards(call, *what.op, ranges, true);
+  check_hazards(*what.op, ranges, at(call, true));
   for (std::size_t i = 0; i < call.input_count(); ++i) {
     if (!call.has_range(i)) continue;
     operands[i] = call.operand(i);
@@ -121,7 +134,7 @@ void range_as(RangeCall& call, const OtherOp& other, const Attrs* attrs) {
     operands[i].range = &ranges[i];
   }
   RangeCall inner(std::move(what), std::move(operands), result_types(call), call.settings(), call.symbols());
-  ask(call, inner, true);
+  ask(inner, at(call, true));
   call.outs() = std::move(inner.outs());
   call.given() = std::move(inner.given());
   call.all_besides() = std::move(inner.all_besides());
@@ -154,7 +167,7 @@ void range_as(RangeCall& call, const OtherOp& other, const Attrs& attrs,
     operands[i] = {&*inputs[i], &types[i], nullptr, inputs[i]->exact.get()};
   }
   RangeCall inner(std::move(what), std::move(operands), result_types(call), call.settings(), call.symbols());
-  ask(call, inner, false);
+  ask(inner, at(call, false));
   call.outs() = std::move(inner.outs());
   call.given() = std::move(inner.given());
 }
@@ -164,44 +177,94 @@ AbsTensor range_other(RangeCall& call, const OtherOp& other, const Attrs& attrs,
   OpCall what = call_other(other, attrs, Places(inputs.size()), 1);
   if (what.op->analysis.range == nullptr) return uniform(result, top(result.dtype));
   std::vector<AbsTensor> ranges = inputs;
-  check_hazards(call, *what.op, ranges, false);
+  check_hazards(*what.op, ranges, at(call, false));
   std::vector<Type> types;
   for (const AbsTensor& range : ranges) types.push_back(type_of(range));
   std::vector<RangeCall::Operand> operands(inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) operands[i] = {&ranges[i], &types[i], nullptr, nullptr};
   RangeCall inner(std::move(what), std::move(operands), {&result}, call.settings(), call.symbols());
-  ask(call, inner, false);
+  ask(inner, at(call, false));
   inner.add_besides();
   return inner.given()[0] ? std::move(inner.outs()[0]) : uniform(result, top(result.dtype));
 }
 
-AbsTensor range_part(RangeCall& call, const OpCall& part, std::vector<std::optional<PartOperand>> inputs) {
-  std::vector<AbsTensor> ranges(inputs.size());
-  std::vector<Type> types(inputs.size());
-  std::vector<InferCall::Operand> typed(inputs.size());
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i]) ranges[i] = std::move(inputs[i]->range);
+namespace {
+
+// Where a composite reports what its part finds at an operand; nullopt: its own table entry has said it.
+std::optional<int> place_in(const RangeCall& call, std::string_view rule, int own) {
+  for (const Hazard& hazard : call.op().analysis.hazards) {
+    if (hazard.rule != rule) continue;
+    if (hazard.quantity != nullptr) return static_cast<int>(hazard.operand);
+    if (static_cast<int>(hazard.operand) == own) return std::nullopt;
   }
-  check_hazards(call, *part.op, ranges, false);
-  std::vector<RangeCall::Operand> operands(inputs.size());
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (!inputs[i]) continue;
-    const RangeCall::Operand* own = inputs[i]->own;
-    types[i] = own != nullptr && own->type != nullptr ? *own->type : type_of(ranges[i]);
-    typed[i] = {.type = types[i], .value = ranges[i].exact.get()};
-    operands[i] = {.range = &ranges[i],
-                   .type = &types[i],
-                   .constant = own != nullptr ? own->constant : nullptr,
-                   .value = ranges[i].exact.get()};
+  return own;
+}
+
+// Known operands of ops that every library computes alike.
+std::optional<std::vector<PartResult>> folded_part(RangeCall& call, const OpCall& part,
+                                                   std::span<const PartOperand> operands) {
+  std::vector<Datum> known(operands.size());
+  bool floats = false;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i].type == nullptr) continue;
+    const std::shared_ptr<const Tensor>& tensor = operands[i].range.exact;
+    if (!tensor || operands[i].format != DType::undefined) return std::nullopt;
+    known[i] = *tensor;
+    floats |= is_float(operands[i].range.dtype);
+  }
+  if (!folds(*part.op, *part.attrs, floats)) return std::nullopt;
+  std::vector<PartResult> results;
+  for (const Datum& datum : fold(part, known)) {
+    if (datum.tensor() == nullptr) return std::nullopt;
+    auto tensor = std::make_shared<const Tensor>(*datum.tensor());
+    results.push_back({from_tensor(tensor, call.max_cells()), Type::tensor_of(tensor->dtype(), tensor->dims())});
+    results.back().range.exact = std::move(tensor);
+  }
+  return results;
+}
+
+}  // namespace
+
+std::vector<PartResult> range_part(RangeCall& call, const OpCall& part, std::span<const PartOperand> operands) {
+  if (auto known = folded_part(call, part, operands)) return std::move(*known);
+  std::vector<AbsTensor> ranges(operands.size());
+  std::vector<InferCall::Operand> typed(operands.size());
+  std::vector<int> places;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    ranges[i] = operands[i].range;
+    places.push_back(operands[i].own);
+  }
+  const auto report = [&](const Site& site) {
+    const int own = site.operand >= 0 ? places[static_cast<std::size_t>(site.operand)] : -1;
+    if (const std::optional<int> at = place_in(call, site.rule, own)) {
+      call.site(site.rule, *at, site.seen, site.possible, site.certain);
+    }
+  };
+  check_hazards(*part.op, ranges, report);
+  std::vector<RangeCall::Operand> given(operands.size());
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i].type == nullptr) continue;
+    typed[i] = {.type = *operands[i].type, .value = ranges[i].exact.get()};
+    if (operands[i].format != DType::undefined) typed[i].type.dtype = operands[i].format;
+    given[i] = {.range = &ranges[i],
+                .type = operands[i].type,
+                .constant = operands[i].constant,
+                .value = ranges[i].exact.get()};
   }
   InferCall inferred(part, std::move(typed));
   check_dtypes(*part.op, inferred);
   if (part.op->meaning.infer != nullptr) part.op->meaning.infer(inferred);
-  const Type& result = inferred.outs().front();
-  RangeCall inner(part, std::move(operands), {&result}, call.settings(), call.symbols());
-  ask(call, inner, false);
+  std::vector<const Type*> types;
+  for (const Type& type : inferred.outs()) types.push_back(&type);
+  RangeCall inner(part, std::move(given), types, call.settings(), call.symbols());
+  if (part.op->analysis.range != nullptr) ask(inner, report);
   inner.add_besides();
-  return inner.given()[0] ? std::move(inner.outs()[0]) : uniform(result, top(result.dtype));
+  std::vector<PartResult> results;
+  for (std::size_t i = 0; i < inferred.outs().size(); ++i) {
+    const Type& type = inferred.outs()[i];
+    results.push_back({inner.given()[i] ? std::move(inner.outs()[i]) : uniform(type, top(type.dtype)), type});
+  }
+  return results;
 }
 
 }  // namespace finity

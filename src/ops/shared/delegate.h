@@ -34,11 +34,20 @@ void range_as(RangeCall& call, const OtherOp& other, const Attrs& attrs,
 AbsTensor range_other(RangeCall& call, const OtherOp& other, const Attrs& attrs, const std::vector<AbsTensor>& inputs,
                       const Type& result);
 
-// A part of a composite on results of other parts or operands of the composite, which keep their weights.
+// An operand of a part of a composite.
 struct PartOperand {
   AbsTensor range = {};
-  const RangeCall::Operand* own = nullptr;
+  const Type* type = nullptr;       // null: omitted
+  DType format = DType::undefined;  // that its part computes in, where its own is another
+  ConstantPtr constant = nullptr;
+  int own = -1;  // the operand of the composite that it is
 };
-AbsTensor range_part(RangeCall& call, const OpCall& part, std::vector<std::optional<PartOperand>> inputs);
+struct PartResult {
+  AbsTensor range = {};
+  Type type = {};
+};
+// The results of a part. What is found in it is found at the composite, at operands of its own where they are the
+// part's, or where its hazards say.
+std::vector<PartResult> range_part(RangeCall& call, const OpCall& part, std::span<const PartOperand> operands);
 
 }  // namespace finity

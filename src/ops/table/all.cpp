@@ -1,6 +1,7 @@
 // The explicit list of families: no static registration, so a static library
 // cannot lose an op and the order is the same everywhere.
 #include <algorithm>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "ops/table/composite.h"
 #include "ops/table/families.h"
 #include "ops/table/op.h"
 
@@ -91,18 +93,34 @@ std::string key(std::string_view domain, std::string_view name) {
   return std::string(domain) + ":" + std::string(name);
 }
 
+// What a body says of an op that says nothing else.
+OpDef completed(OpDef op) {
+  if (op.meaning.infer == nullptr) op.meaning.infer = infer_body;
+  if (op.meaning.eval == nullptr) op.meaning.eval = eval_body;
+  if (op.analysis.range == nullptr) op.analysis.range = range_body;
+  const Signature signature = parse_signature(op.identity.signature, op.identity.attrs);
+  const auto is_real = [](const Param& output) { return output.type.dtypes[static_cast<std::size_t>(DType::float32)]; };
+  if (op.analysis.vjp == nullptr && std::ranges::any_of(signature.outputs, is_real)) op.analysis.vjp = body_gradient;
+  return op;
+}
+
 struct Table {
   std::vector<const OpDef*> ops;
   std::unordered_map<std::string, const OpDef*> by_key;
 
   Table() {
     for (const auto family : kFamilies) {
-      for (const OpDef& op : family()) {
-        ops.push_back(&op);
-        by_key.emplace(key(op.identity.domain, op.identity.name), &op);
+      for (const OpDef& literal : family()) {
+        const OpDef* op = &literal;
+        if (literal.meaning.body != nullptr) op = &composites_.emplace_back(completed(literal));
+        ops.push_back(op);
+        by_key.emplace(key(op->identity.domain, op->identity.name), op);
       }
     }
   }
+
+ private:
+  std::deque<OpDef> composites_;
 };
 
 const Table& table() {

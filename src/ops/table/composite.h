@@ -1,34 +1,39 @@
-// Composites: ops whose arithmetic is that of other ops, written as a formula over
-// their operands (expression.h). Evaluation, ranges, gradients and lowerings of a
-// composite are those of its parts, so its literal names the functions below and the
-// list in composite.cpp has its body:
+// Composites: ops whose arithmetic is that of other ops. A body writes the op's results as nodes of those parts, from a
+// formula over its operands and attributes (expression.h) or as a function of a BuildCall:
 //
-//   .meaning = {.infer = infer_same_shape, .eval = eval_body},
-//   .analysis = {.range = range_body, .vjp = body_gradient}
+//   .meaning = {.infer = infer_biased, .body = formula<"Gelu(Add(X, bias?), approximate='tanh')">}
 //
-// The graph keeps the node: what is found in a part is reported at it. A fused kernel
-// does not round between the parts. The reference computes them in float64 and rounds
-// once; ranges let every part be rounded or not.
+// Evaluation, ranges, gradients and lowerings follow from it, part by part: each engine is a NodeWriter whose values
+// are tensors, ranges, nodes of a graph, ... A literal that has, say, a range rule besides its body keeps that rule.
+//
+// The graph keeps the node: what is found in a part is reported at it. A fused kernel does not round between the parts.
+// The reference computes them in float64 and rounds once; ranges let every part be rounded or not.
 #pragma once
 
-#include <functional>
-#include <optional>
-#include <string_view>
+#include <deque>
+#include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "ops/table/build_call.h"
 #include "ops/table/expression.h"
+#include "ops/table/op.h"
 #include "ops/table/range_call.h"
 
 namespace finity {
 
-// Parsed once per op; null when the op is not a composite.
-const Expression* body_of(const OpDef& op);
-
 // The operator set of the parts.
 constexpr int kPartOpset = 21;
 
-// The operands are checked by the op's inference first.
+// A body of one result. The text is parsed once; a malformed one is a bug in the op table, found by its tests.
+template <Text Formula>
+std::vector<ValueId> formula(BuildCall& call) {
+  static const Expression kParsed = parse_expression(Formula.view());
+  return {write_expression(call, kParsed)};
+}
+
+// What the table gives an op with a body that has nothing of its own. The operands are checked by its inference first.
+void infer_body(InferCall& call);
 void eval_body(EvalCall& call);
 void range_body(RangeCall& call);
 void body_gradient(BuildCall& call);
@@ -36,36 +41,45 @@ void body_gradient(BuildCall& call);
 // Throws Error when operand `bias` has not one element per element of the last axis of x, as broadcasting would allow.
 void require_bias(const InferCall& call, std::size_t bias, const Type& x);
 
-// How an engine carries out a body: V is a tensor, a range, ...
+// An engine that carries out the parts as they are written. V is what it computes with.
 template <class V>
-struct BodyEngine {
-  std::function<V(std::size_t operand)> operand = {};
-  std::function<V(double number)> number = {};
-  // An omitted operand is nullopt.
-  std::function<V(const OpCall& part, const std::vector<std::optional<V>>& inputs)> part = {};
+class PartWriter : public NodeWriter {
+ public:
+  ValueId keep(V value, Type type) {
+    values_.emplace_back(std::move(value), std::move(type));
+    return {static_cast<std::int32_t>(values_.size() - 1)};
+  }
+  V& at(ValueId id) { return values_[id.at()].first; }
+  const V& at(ValueId id) const { return values_[id.at()].first; }
+  const Type& type(ValueId id) const override { return values_[id.at()].second; }
+
+  std::vector<ValueId> add(std::string_view op, std::vector<ValueId> inputs, Attrs attrs,
+                           std::size_t outputs) override {
+    return run({.op = &op_named(op),
+                .version = kPartOpset,
+                .attrs = &attrs,
+                .inputs = Places(inputs),
+                .outputs = Places(outputs)},
+               inputs);
+  }
+  std::vector<ValueId> repeat(const OpCall& /*call*/, std::vector<ValueId> /*inputs*/, Attrs /*attrs*/) override {
+    no_graph();
+  }
+  BodyId begin_body() override { no_graph(); }
+  ValueId add_body_input(const Type& /*type*/) override { no_graph(); }
+  void end_body(std::vector<ValueId> /*outputs*/) override { no_graph(); }
+  std::vector<ValueId> copy_body(BodyId /*body*/, std::span<const ValueId> /*inputs*/) override { no_graph(); }
+
+ protected:
+  virtual std::vector<ValueId> run(const OpCall& part, const std::vector<ValueId>& inputs) = 0;
+
+ private:
+  [[noreturn]] static void no_graph() { throw Error("the body of a composite has no subgraphs"); }
+
+  std::deque<std::pair<V, Type>> values_;  // what is pointed to stays where it is
 };
 
-// Nullopt: an operand that is omitted.
-template <class V>
-std::optional<V> carry_out(const Call& call, const Expression& body, const BodyEngine<V>& engine) {
-  if (body.number) return engine.number(*body.number);
-  if (!body.is_part) {
-    const std::optional<std::size_t> operand = operand_named(call, body.name);
-    if (!operand) return engine.number(own_number(call, body.name).value());
-    return call.has_input(*operand) ? std::optional<V>(engine.operand(*operand)) : std::nullopt;
-  }
-  std::vector<std::optional<V>> inputs;
-  Places places(body.inputs.size());
-  for (const Expression& input : body.inputs) {
-    inputs.push_back(carry_out(call, input, engine));
-    if (inputs.back()) continue;
-    if (input.may_be_omitted) return inputs.front();
-    places.omit(inputs.size() - 1);
-  }
-  const Attrs attrs = attrs_of_part(call, body);
-  return engine.part(
-      {.op = &op_named(body.name), .version = kPartOpset, .attrs = &attrs, .inputs = places, .outputs = Places(1)},
-      inputs);
-}
+// Writes the body of a call with operands that the writer keeps. Invalid: the body does not give this result.
+std::vector<ValueId> write_body(const Call& call, std::vector<ValueId> operands, NodeWriter& writer);
 
 }  // namespace finity

@@ -4,6 +4,7 @@
 
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "ops/table/call.h"
 #include "ops/table/grants.h"
@@ -45,6 +46,16 @@ enum class OrderKind : std::uint8_t {
   insert_axes  // elements as they are, axes of size 1 besides
 };
 
+// Where the elements of the results come from.
+enum class ElementSource : std::uint8_t {
+  computed,
+  moved,      // those of the first operand, somewhere else
+  converted,  // those of the first operand, in another format
+  bounded,    // none is larger in magnitude than all of the first operand
+  joined,     // those of all operands
+  chosen      // those of the operands behind the first
+};
+
 // What optimisers that merge nodes take an op for; see Way::scales_last.
 enum class Merge : std::uint8_t { none, factor, divisor, movement, padding };
 
@@ -64,7 +75,9 @@ struct OpIdentity {
 struct OpMeaning {
   void (*infer)(InferCall&) = nullptr;
   void (*eval)(EvalCall&) = nullptr;  // null: the op is typed but cannot be run
-  std::string_view freedom = {};      // what eval chose where ONNX leaves it open (reduction order, ...)
+  // Its results as nodes of other ops, see composite.h. What is not given besides (eval, range, vjp) follows from it.
+  std::vector<ValueId> (*body)(BuildCall&) = nullptr;
+  std::string_view freedom = {};  // what eval chose where ONNX leaves it open (reduction order, ...)
 };
 
 // What is known of its results, and what can go wrong in it.
@@ -87,6 +100,8 @@ struct OpTraits {
   bool elementwise = false;  // element i of the result depends on elements i of the operands only
   bool shape_only = false;   // looks at the shape of its operand, not at its elements
   bool branches = false;     // runs one of its bodies, once; others may run theirs any number of times
+  bool light = false;        // costs little more than reading its operands, though it is not elementwise
+  ElementSource elements = ElementSource::computed;
   Comparison comparison = Comparison::none;
   OrderKind order = OrderKind::none;
   Merge merge = Merge::none;

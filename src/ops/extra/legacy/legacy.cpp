@@ -6,6 +6,7 @@
 #include "ops/shared/function_range.h"
 #include "ops/shared/relation_rules.h"
 #include "ops/table/build_call.h"
+#include "ops/table/composite.h"
 #include "ops/table/families.h"
 #include "tensor/float_formats.h"
 
@@ -33,21 +34,6 @@ void eval_affine(EvalCall& call) {
 
 void eval_scale(EvalCall& call) {
   eval_float(call, [scale = call.real("scale")](double x, std::size_t) { return scale * x; });
-}
-
-void eval_scaled_tanh(EvalCall& call) {
-  const double alpha = call.real("alpha");
-  const double beta = call.real("beta");
-  eval_float(call, [=](double x, std::size_t) { return alpha * std::tanh(beta * x); });
-}
-
-void eval_parametric_softplus(EvalCall& call) {
-  const double alpha = call.real("alpha");
-  const double beta = call.real("beta");
-  eval_float(call, [=](double x, std::size_t) {
-    const double y = beta * x;
-    return alpha * (std::log1p(std::exp(-std::abs(y))) + (y > 0 ? y : 0.0));
-  });
 }
 
 // ---- images ----------------------------------------------------------------
@@ -266,18 +252,16 @@ const OpDef kOps[] = {
                   .summary = "alpha * tanh(beta * x)",
                   .signature = kFloatToFloat,
                   .attrs = "alpha: float; beta: float"},
-     .meaning = {.infer = infer_same_shape, .eval = eval_scaled_tanh},
-     .analysis = {.range = range_scaled<scaled_tanh_of>,
-                  .vjp = gradients<"X: Mul(Mul(alpha, Mul(beta, dY)), Sub(1, Pow(Tanh(Mul(beta, X)), 2)))">},
+     .meaning = {.infer = infer_same_shape, .body = formula<"Mul(alpha, Tanh(Mul(beta, X)))">},
+     .analysis = {.range = range_scaled<scaled_tanh_of>},
      .traits = {.elementwise = true}},
     {.identity = {.name = "ParametricSoftplus",
                   .until = kLastOpset,
                   .summary = "alpha * log(1 + exp(beta * x))",
                   .signature = kFloatToFloat,
                   .attrs = "alpha: float; beta: float"},
-     .meaning = {.infer = infer_same_shape, .eval = eval_parametric_softplus},
-     .analysis = {.range = range_scaled<scaled_softplus_of>,
-                  .vjp = gradients<"X: Mul(Mul(alpha, Mul(beta, dY)), Sigmoid(Mul(beta, X)))">},
+     .meaning = {.infer = infer_same_shape, .body = formula<"Mul(alpha, Softplus(Mul(beta, X)))">},
+     .analysis = {.range = range_scaled<scaled_softplus_of>},
      .traits = {.elementwise = true}},
     {.identity = {.name = "ImageScaler",
                   .until = kLastOpset,

@@ -2,17 +2,14 @@
 // spellings of what the default domain has. The larger groups have files of their own.
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include "base/error.h"
-#include "ops/elementwise/activation_rules.h"
 #include "ops/elementwise/cast.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/extra/microsoft/microsoft_gradient.h"
 #include "ops/extra/microsoft/microsoft_range.h"
-#include "ops/reduce/softmax.h"
+#include "ops/reduce/reduce_attrs.h"
 #include "ops/shared/delegate.h"
-#include "ops/shared/function_range.h"
 #include "ops/shared/move_elements.h"
 #include "ops/shared/range_rules.h"
 #include "ops/shared/shapes.h"
@@ -28,25 +25,6 @@ namespace {
 constexpr std::string_view kMicrosoft = "com.microsoft";
 
 // ---- activations -----------------------------------------------------------------
-
-double gelu(double x) { return 0.5 * x * std::erfc(-x / std::numbers::sqrt2); }
-
-// A bias per element of the last axis.
-void check_bias(const Tensor& x, const Tensor& bias) {
-  if (x.rank() > 0 && bias.dims() == Dims{x.dims().back()}) return;
-  throw Error("the bias has shape " + to_string(bias.dims()) + ", which does not fit " + to_string(x.dims()));
-}
-
-// x + bias where the bias is there, in double.
-std::vector<double> biased(const EvalCall& call) {
-  const Tensor& x = call.in(0);
-  std::vector<double> values = elements<double>(x);
-  if (!call.has_input(1)) return values;
-  check_bias(x, call.in(1));
-  const std::vector<double> bias = elements<double>(call.in(1));
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] += bias[i % bias.size()];
-  return values;
-}
 
 void infer_biased(InferCall& call) {
   infer_same_shape(call);
@@ -66,36 +44,43 @@ void infer_bias_add(InferCall& call) {
 void infer_split_gelu(InferCall& call) {
   if (!call.ranked(0)) return;
   require_min_rank(call, 0, 1);
+  require_bias(call, 1, call.in(0));
   Shape shape = call.shape(0);
+  if (shape.back().known() && shape.back().size % 2 != 0) {
+    throw Error("the last dimension " + std::to_string(shape.back().size) + " is odd");
+  }
   shape.back() = shape.back().known() ? Dim::of(shape.back().size / 2) : Dim{};
   call.set_shape(0, std::move(shape));
 }
 
-// The left half of each row times the gelu of the right half.
-void eval_split_gelu(EvalCall& call) {
-  const std::vector<double> values = biased(call);
-  Dims dims = call.in(0).dims();
-  if (dims.back() % 2 != 0) throw Error("the last dimension " + std::to_string(dims.back()) + " is odd");
-  dims.back() /= 2;
-  const auto half = static_cast<std::size_t>(dims.back());
-  std::vector<double> result(values.size() / 2);
-  for (std::size_t i = 0; i < result.size(); ++i) {
-    const std::size_t left = i / half * 2 * half + i % half;
-    result[i] = values[left] * gelu(values[left + half]);
+// The bias does not make the result larger.
+void infer_bias_softmax(InferCall& call) {
+  infer_same_shape(call);
+  if (!call.ranked(0) || !call.ranked(1)) return;
+  const std::optional<Dims> data = call.in(0).dims(), bias = call.in(1).dims();
+  if (data && bias && broadcast(*data, *bias) != *data) {
+    throw Error("the bias has shape " + to_string(*bias) + ", which does not fit " + to_string(*data));
   }
-  call.out(0, from_elements(call.in(0).dtype(), std::move(dims), result));
 }
 
-// Softmax over all axes from `axis` on, as the default domain had it before opset 13.
-void eval_bias_softmax(EvalCall& call) {
-  const Tensor& x = call.in(0);
-  const Tensor bias = broadcast_to(call.in(1), x.dims());
-  const DType wide = x.dtype() == DType::float64 ? DType::float64 : DType::float32;
-  const Tensor sum = map_binary(cast(x, wide), cast(bias, wide), wide, [](auto a, auto b) { return a + b; });
-  AxisView view(x.dims(), normalize_axis(call.integer("axis"), x.rank()));
-  view.length *= view.inner;
-  view.inner = 1;
-  call.out(0, cast(softmax(sum, view), x.dtype()));
+// The left half of each row times the gelu of the right half.
+std::vector<ValueId> split_gelu(BuildCall& call) {
+  Attrs attrs;
+  attrs.set("axis", std::int64_t{-1});
+  attrs.set("num_outputs", std::int64_t{2});
+  const auto halves = call.add_all("Split", {call.sum(call.in(0), call.in(1))}, 2, std::move(attrs));
+  return {call.product(halves[0], call.add("Gelu", {halves[1]}))};
+}
+
+// Softmax over all axes from `axis` on, as the default domain had it before opset 13: of rows when it is not the last.
+std::vector<ValueId> bias_softmax(BuildCall& call) {
+  const ValueId sum = call.sum(call.in(0), call.in(1));
+  const std::size_t rank = call.rank(call.in(0)), axis = normalize_axis(call.integer("axis"), rank);
+  if (axis + 1 == rank) return {call.add("Softmax", {sum})};
+  Attrs attrs;
+  attrs.set("axis", static_cast<std::int64_t>(axis));
+  const ValueId rows = call.add("Softmax", {call.add("Flatten", {sum}, std::move(attrs))});
+  return {call.add("Reshape", {rows, call.add("Shape", {call.in(0)})})};
 }
 
 // ---- spellings of default-domain ops ------------------------------------------------
@@ -171,9 +156,12 @@ void infer_reduce_sum_integer(InferCall& call) {
   infer_as(call, {"ReduceSum", 11});
   if (call.in(0).dtype != DType::undefined) call.set_dtype(0, sum_type(call.in(0).dtype));
 }
-void eval_reduce_sum_integer(EvalCall& call) {
-  const Tensor wide = cast(call.in(0), sum_type(call.in(0).dtype()));
-  out_first(call, eval_other(call, {"ReduceSum", 11}, call.attrs(), {Datum(wide)}));
+std::vector<ValueId> reduce_sum_integer(BuildCall& call) {
+  const ReduceAttrs own = read_reduce(call, std::nullopt).value();
+  Attrs attrs;
+  attrs.set("keepdims", std::int64_t{own.keep ? 1 : 0});
+  const ValueId axes = own.axes.empty() ? ValueId{} : call.ints(own.axes);
+  return {call.add("ReduceSum", {call.cast(call.in(0), sum_type(call.in_type(0).dtype)), axes}, std::move(attrs))};
 }
 
 void infer_embedding(InferCall& call) {
@@ -182,10 +170,6 @@ void infer_embedding(InferCall& call) {
   Shape shape = call.shape(1);
   shape.push_back(call.shape(0)[1]);
   call.set_shape(0, std::move(shape));
-}
-void eval_embedding(EvalCall& call) {
-  require_rank(call.in(0), "weight", 2);
-  out_first(call, eval_other(call, {"Gather", 13}, {}, {call.datum(0), call.datum(1)}));
 }
 
 // The training form of the loss: ignore_index is an input.
@@ -279,52 +263,44 @@ const OpDef kOps[] = {
                   .domain = kMicrosoft,
                   .summary = "x times the normal distribution function of x",
                   .signature = "(X: T) -> (Y: T) where T: float"},
-     .meaning = {.infer = infer_same_shape, .eval = eval_body, .freedom = kOnce},
-     .analysis = {.range = range_body, .vjp = body_gradient},
+     .meaning = {.infer = infer_same_shape, .body = formula<"Gelu(X)">, .freedom = kOnce},
      .traits = {.elementwise = true}},
     {.identity = {.name = "FastGelu",
                   .domain = kMicrosoft,
                   .summary = "gelu of x + bias, approximated with tanh",
                   .signature = "(X: T, bias?: T) -> (Y: T) where T: float"},
-     .meaning = {.infer = infer_biased, .eval = eval_body, .freedom = kOnce},
-     .analysis = {.range = range_body, .vjp = body_gradient},
+     .meaning = {.infer = infer_biased, .body = formula<"Gelu(Add(X, bias?), approximate='tanh')">, .freedom = kOnce},
      .traits = {.elementwise = true}},
     {.identity = {.name = "QuickGelu",
                   .domain = kMicrosoft,
                   .summary = "x * sigmoid(alpha * x)",
                   .signature = "(X: T) -> (Y: T) where T: float",
                   .attrs = "alpha: float = 1.702"},
-     .meaning = {.infer = infer_same_shape, .eval = eval_body, .freedom = kOnce},
-     .analysis = {.range = range_body, .vjp = body_gradient},
+     .meaning = {.infer = infer_same_shape, .body = formula<"Swish(X, alpha=alpha)">, .freedom = kOnce},
      .traits = {.elementwise = true}},
     {.identity = {.name = "BiasGelu",
                   .domain = kMicrosoft,
                   .summary = "gelu of A + B, B per element of the last axis",
                   .signature = "(A: T, B: T) -> (C: T) where T: float"},
-     .meaning = {.infer = infer_biased, .eval = eval_body, .freedom = kOnce},
-     .analysis = {.range = range_body, .vjp = body_gradient},
+     .meaning = {.infer = infer_biased, .body = formula<"Gelu(Add(A, B))">, .freedom = kOnce},
      .traits = {.elementwise = true}},
     {.identity = {.name = "BiasSplitGelu",
                   .domain = kMicrosoft,
                   .summary = "left half times gelu of the right half of each row of X + bias",
                   .signature = "(X: T, bias: T) -> (Y: T) where T: float"},
-     .meaning = {.infer = infer_split_gelu, .eval = eval_split_gelu, .freedom = kOnce},
-     .analysis = {.range = range_split_gelu, .vjp = split_gelu_gradient}},
+     .meaning = {.infer = infer_split_gelu, .body = split_gelu, .freedom = kOnce}},
     {.identity = {.name = "BiasAdd",
                   .domain = kMicrosoft,
                   .summary = "X + bias + skip, the bias per element of the last axis",
                   .signature = "(X: T, bias: T, skip: T) -> (Y: T) where T: float"},
-     .meaning = {.infer = infer_bias_add, .eval = eval_body, .freedom = kOnce},
-     .analysis = {.range = range_body, .vjp = body_gradient}},
+     .meaning = {.infer = infer_bias_add, .body = formula<"Add(Add(X, bias), skip)">, .freedom = kOnce}},
     {.identity = {.name = "BiasSoftmax",
                   .domain = kMicrosoft,
                   .summary = "softmax of data + bias over all axes from `axis` on",
                   .signature = "(data: T, bias: T) -> (output: T) where T: float",
                   .attrs = "axis: int = 1; is_inner_broadcast: int"},
-     .meaning = {.infer = infer_same_shape,
-                 .eval = eval_bias_softmax,
-                 .freedom = "shifts by the maximum; sums pairwise in float32 (float64 for float64); rounds once"},
-     .analysis = {.range = range_bias_softmax, .vjp = bias_softmax_gradient, .hazards = bias_softmax_hazards()}},
+     .meaning = {.infer = infer_bias_softmax, .body = bias_softmax, .freedom = kOnce},
+     .analysis = {.hazards = bias_softmax_hazards()}},
     // The two norms were written into this domain too by older exporters.
     {.identity = {.name = "LayerNormalization",
                   .domain = kMicrosoft,
@@ -394,16 +370,14 @@ const OpDef kOps[] = {
                   .summary = "sum of 8-bit integers along axes, in 32 bits",
                   .signature = "(data: int8 | uint8) -> (reduced: int32 | uint32)",
                   .attrs = "axes: ints; keepdims: int = 1"},
-     .meaning = {.infer = infer_reduce_sum_integer, .eval = eval_reduce_sum_integer},
-     .analysis = {.range = range_reduce_sum_integer}},
+     .meaning = {.infer = infer_reduce_sum_integer, .body = reduce_sum_integer}},
     {.identity =
          {.name = "TorchEmbedding",
           .domain = kMicrosoft,
           .summary = "rows of a table",
           .signature =
               "(weight: T, indices: int64, padding_idx?: int64, scale_grad_by_freq?: bool) -> (Y: T) where T: number"},
-     .meaning = {.infer = infer_embedding, .eval = eval_embedding},
-     .analysis = {.range = range_shuffled, .vjp = embedding_gradient}},
+     .meaning = {.infer = infer_embedding, .body = formula<"Gather(weight, indices)">}},
     {.identity = {.name = "SoftmaxCrossEntropyLossInternal",
                   .domain = kMicrosoft,
                   .summary = "cross entropy of softmax(scores) and labels, and the logarithms of the probabilities",

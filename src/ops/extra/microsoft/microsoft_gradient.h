@@ -7,17 +7,9 @@ namespace finity {
 
 // Through the op of the same name and attributes in the default domain.
 void alias_gradient(BuildCall& call);
-void split_gelu_gradient(BuildCall& call);
-void bias_softmax_gradient(BuildCall& call);
 void expand_dims_gradient(BuildCall& call);
 void gather_nd_gradient(BuildCall& call);
-void embedding_gradient(BuildCall& call);
 void loss_internal_gradient(BuildCall& call);
 void scale_gradient(BuildCall& call);
-
-void skip_layer_norm_gradient(BuildCall& call);
-void skip_rms_norm_gradient(BuildCall& call);
-void embed_layer_norm_gradient(BuildCall& call);
-void image_group_norm_gradient(BuildCall& call);
 
 }  // namespace finity

@@ -10,28 +10,6 @@
 
 namespace finity {
 
-namespace {
-
-Range added(DType dtype, const Range& a, const Range& b) { return outward(dtype, add(dtype, a, b)); }
-
-// a + b by numpy's rules, as one step of a longer computation in a wider format.
-AbsTensor sum(RangeCall& call, const AbsTensor& a, const AbsTensor& b) {
-  const DType dtype = call.out_dtype(0);
-  const Type& type = call.out_type(0);
-  const auto pair = [&](const Range& x, const Range& y) { return added(dtype, x, y); };
-  if (!type.ranked) return uniform(type, pair(a.hull(), b.hull()));
-  return zip_cells(a, b, dtype, sizes_of(type), call.max_cells(), pair);
-}
-
-}  // namespace
-
-void range_bias_softmax(RangeCall& call) {
-  Attrs attrs;
-  attrs.set("axis", call.integer("axis"));
-  const AbsTensor scores = sum(call, call.in(0), call.in(1));
-  call.out(0, range_other(call, {"Softmax", 11}, std::move(attrs), {scores}, call.out_type(0)));
-}
-
 // pads may be a row [1, 2 * rank], which the other op's rule does not know.
 void range_microsoft_pad(RangeCall& call) {
   if (call.in(1).ranked && call.in(1).rank() == 1) return range_alias<13>(call);
@@ -64,20 +42,6 @@ void range_expand_dims(RangeCall& call) {
   if (!x.ranked || !axis || axis->size() != 1) return call.out(0, x.hull());
   const std::size_t axes[] = {normalize_axis(axis->front(), x.rank(), true)};
   call.out(0, unsqueezed(x, axes, call.symbols()));
-}
-
-void range_reduce_sum_integer(RangeCall& call) {
-  const AbsTensor& x = call.in(0);
-  std::uint32_t mask = 0;
-  const std::vector<std::int64_t> given = call.integers("axes");
-  if (x.ranked) {
-    for (const std::size_t axis : normalize_axes(given, x.rank())) mask |= 1U << axis;
-    if (given.empty()) mask = x.rank() >= 32 ? ~0U : (1U << x.rank()) - 1;
-  }
-  const double least = x.ranked ? x.least_count(mask) : 0, most = x.most_count(mask);
-  DotSum total;
-  add_products(total, x.hull(), point(1), least, most);
-  call.out(0, rounded(call, call.out_dtype(0), total, most));
 }
 
 // ignore_index is an input; an unknown one may be any label.

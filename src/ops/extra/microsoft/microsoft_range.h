@@ -12,12 +12,10 @@ void range_alias(RangeCall& call) {
   range_as(call, {call.op().identity.name, Version});
 }
 
-void range_bias_softmax(RangeCall& call);
 void range_microsoft_pad(RangeCall& call);
 void range_microsoft_range(RangeCall& call);
 void range_microsoft_unique(RangeCall& call);
 void range_expand_dims(RangeCall& call);
-void range_reduce_sum_integer(RangeCall& call);
 void range_loss_internal(RangeCall& call);
 void range_microsoft_scale(RangeCall& call);
 

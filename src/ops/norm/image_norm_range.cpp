@@ -1,4 +1,4 @@
-#include "ops/norm/microsoft_norm_range.h"
+#include "ops/norm/image_norm_range.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,7 +12,7 @@ namespace {
 
 DType wide_type(DType dtype) { return dtype == DType::float64 ? DType::float64 : DType::float32; }
 
-// Sums of operands, as kernels hold them before they normalise: in the wide type, or rounded to the narrow one,
+// Sums of operands, as they are held before they are normalised: exact, in the wide type, or rounded to the narrow one,
 // whatever is asked of accumulations.
 class AddedOperands {
  public:
@@ -54,88 +54,8 @@ AbsTensor rounded_cells(const AbsTensor& x, DType dtype) {
   return map_cells(x, dtype, [&](const Range& cell) { return rounded_range(dtype, cell); });
 }
 
-AxisSet last_axis(const AbsTensor& x) {
-  AxisSet axes(x.rank(), false);
-  if (!axes.empty()) axes.back() = true;
-  return axes;
-}
-
-RowNorm wide_norm(const RangeCall& call, DType dtype, Centre centre) {
-  return RowNorm(call, {row_formats(call, dtype, wide_type(dtype)), call.real("epsilon"), centre, false});
-}
-
-// The RMS form has no beta: its bias is input 3 instead of 4.
-void range_skip_norm(RangeCall& call, Centre centre) {
-  const DType dtype = call.in_dtype(0);
-  const std::size_t bias = centre == Centre::mean ? 4 : 3;
-  AddedOperands added(call, dtype, {wide_type(dtype), dtype});
-  added.start(call.in(0));
-  added.add_operand(call.in(1));
-  if (call.has_range(bias)) added.add_operand(call.in(bias));
-  const AbsTensor sum = added.finish();
-  const AxisSet axes = last_axis(sum);
-  RowNorm norm = wide_norm(call, dtype, centre);
-  const AbsTensor z = mapped_groups(sum, axes, dtype, [&](const Group& row) { return norm.normalized(row, dtype); });
-  call.out(0, scaled_and_shifted(call, z, 2, centre == Centre::mean ? 3 : call.input_count(), dtype));
-  const DType statistics = DType::float32;
-  if (call.has_output(1)) {
-    call.out(1,
-             reduced_cells(sum, axes, true, statistics, [&](const Group& row) { return norm.mean(row, statistics); }));
-  }
-  if (call.has_output(2)) {
-    call.out(2, reduced_cells(sum, axes, true, statistics,
-                              [&](const Group& row) { return norm.inverse_deviation(row, statistics); }));
-  }
-  if (call.has_output(3)) call.out(3, rounded_cells(sum, dtype));
-  norm.report(call, 0);
-}
-
-}  // namespace
-
-void range_skip_layer_norm(RangeCall& call) { range_skip_norm(call, Centre::mean); }
-void range_skip_rms_norm(RangeCall& call) { range_skip_norm(call, Centre::zero); }
-
-void range_embed_layer_norm(RangeCall& call) {
-  const DType dtype = call.in_dtype(2);
-  const Dims sizes = sizes_of(call.out_type(0));
-  const auto rows_of = [&](std::size_t table) {
-    return call.out_type(0).ranked ? uniform(dtype, sizes, call.hull(table))
-                                   : uniform(call.out_type(0), call.hull(table));
-  };
-  AddedOperands added(call, dtype, {DType::float32, dtype});
-  // Tables of float64 are added in float32, too.
-  std::vector<DType> formats = row_formats(call, dtype, DType::float32);
-  if (dtype == DType::float64) formats.push_back(dtype);
-  added.start(rows_of(2));
-  added.add_operand(rows_of(3));
-  if (call.has_range(1) && call.has_range(4)) added.add_operand(rows_of(4));
-  const AbsTensor sum = added.finish();
-  RowNorm norm(call, {formats, call.real("epsilon"), Centre::mean, false});
-  const AbsTensor z =
-      mapped_groups(sum, last_axis(sum), dtype, [&](const Group& row) { return norm.normalized(row, dtype); });
-  const DType narrow = dtype == DType::float64 ? DType::float32 : dtype;
-  AbsTensor y = scaled_and_shifted(call, z, 5, 6, narrow);
-  for (Range& cell : y.cells) {
-    if (narrow == dtype || !cell.has_finite()) continue;
-    cell.lo = next_down(narrow, cell.lo);
-    cell.hi = next_up(narrow, cell.hi);
-  }
-  y.dtype = dtype;
-  call.out(0, std::move(y));
-  norm.report(call, 0);
-  if (call.has_output(1)) {
-    const bool known = call.in(0).ranked && call.in(0).rank() == 2 && call.in(0).sizes[1] >= 0;
-    const double most = known ? static_cast<double>(call.in(0).sizes[1]) : max_finite(DType::int32);
-    call.out(1, Range{.lo = 0, .hi = call.has_range(7) ? most : 0, .integer = true});
-  }
-  if (call.has_output(2)) call.out(2, rounded_cells(sum, dtype));
-}
-
-// ---- GroupNorm, SkipGroupNorm ----------------------------------------------------
-
-namespace {
-
-// x sigmoid(x) falls to its minimum near -1.2785 and rises from there on.
+// x sigmoid(x) falls to its minimum near -1.2785 and rises from there on. Tighter than Swish's rule, whose kernels may
+// round the sigmoid.
 Range silu(DType dtype, const Range& x, int ulps) {
   constexpr double kLowest = -0.2784645427610738, kWhere = -1.2784645427610738;
   const auto f = [](double v) { return v < -700 ? 0.0 : v / (1 + std::exp(-v)); };
@@ -155,7 +75,7 @@ Range silu(DType dtype, const Range& x, int ulps) {
 AbsTensor image_group_norm(RangeCall& call, const AbsTensor& x, DType dtype) {
   const std::int64_t groups = std::max<std::int64_t>(call.integer("groups"), 1);
   const std::size_t axis = call.integer("channels_last") != 0 ? 3 : 1;
-  RowNorm norm = wide_norm(call, dtype, Centre::mean);
+  RowNorm norm(call, {row_formats(call, dtype, wide_type(dtype)), call.real("epsilon"), Centre::mean, false});
   double least = 1, most = kManyElements;
   if (x.ranked && x.rank() == 4) {
     const std::uint32_t image = 0b1110;
@@ -184,7 +104,7 @@ void range_image_group_norm(RangeCall& call) { call.out(0, image_group_norm(call
 
 void range_skip_group_norm(RangeCall& call) {
   const DType dtype = call.in_dtype(0);
-  AddedOperands added(call, dtype, {wide_type(dtype), dtype});
+  AddedOperands added(call, dtype, {DType::float64, wide_type(dtype), dtype});
   added.start(call.in(0));
   // skip may be [N, C], which is no broadcast of images, and bias is per channel: their hulls are what counts.
   for (const std::size_t input : {3, 4}) {
