@@ -30,6 +30,7 @@ struct State {
   // Of a variable: its value when a step begins. Of a stack: all that was pushed, the first axis counts.
   ValueId content = {};
   ValueId same = {};                  // of a stack: what is pushed every time
+  bool of_arrays = false;             // of a stack: what is pushed is an array
   Type element = {};                  // of an array
   bool accumulates = false;           // of an array: what is written is added
   std::vector<Type> components = {};  // of a queue
@@ -84,6 +85,7 @@ class Importer {
   void set_values(Scope& scope, int node, std::vector<TfValue> values);
   void charge();
   void note_unknown(const NodeDef& node, const std::string& reason);
+  void note_contradiction(const NodeDef& node, const Type& declared, ValueId computed);
   std::vector<ValueId> find_outputs() const;
 
   // version1.cpp: Enter, Exit, Switch, Merge, NextIteration
@@ -130,6 +132,7 @@ class Importer {
     int count = 0;
   };
   std::map<std::string, Unknowns> unknowns_;  // by op
+  Unknowns contradictions_;                   // between declared and computed shapes
 };
 
 }  // namespace finity::tensorflow

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "formats/tensorflow/emit.h"
+#include "formats/tensorflow/importer.h"
 #include "tensor/convert.h"
 
 namespace finity::tensorflow {
@@ -90,7 +91,13 @@ void lower_lin_space(TfCall& call) {
 
 // ---- axes ------------------------------------------------------------------
 
-void lower_reshape(TfCall& call) { call.give(Emit(call).reshape(call.in(0), call.in(1))); }
+// Sizes that are not known have a name from here on: what is computed of the result has the same ones.
+void lower_reshape(TfCall& call) {
+  const ValueId reshaped = Emit(call).reshape(call.in(0), call.in(1));
+  call.importer().writer().declare(reshaped, call.declared(0));
+  call.importer().writer().name_sizes(reshaped);
+  call.give(reshaped);
+}
 
 void lower_expand_dims(TfCall& call) {
   Emit emit(call);

@@ -35,6 +35,7 @@ struct ProgramNode {
   std::vector<int> controls = {};
   int outputs = 1;  // how many somebody uses
   int frame = 0;
+  bool only_assigned = false;  // its results go into variables and nowhere else
 };
 
 // What is run, in this order, inside one frame: nodes of its own, and frames inside it as a whole.
