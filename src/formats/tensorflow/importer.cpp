@@ -114,7 +114,7 @@ void Importer::set_values(Scope& scope, int node, std::vector<TfValue> values) {
 void Importer::lower_units(Scope& scope, const std::vector<Unit>& order) {
   for (const Unit& unit : order) {
     if (unit.frame >= 0) lower_loop(scope, unit.frame);
-    else lower_node(scope, unit.node);
+    else if (scope.program.nodes[static_cast<std::size_t>(unit.node)].branch.node < 0) lower_node(scope, unit.node);
   }
 }
 

@@ -92,6 +92,7 @@ class Importer {
   void lower_loop(Scope& scope, int frame);
   void try_loop(Scope& scope, int frame);
   void lower_merge(Scope& scope, int node);
+  bool lower_branches(Scope& scope, int node);
   bool lower_flow_node(Scope& scope, int node);
   TfValue write_choice(ValueId predicate, const TfValue& if_true, const TfValue& if_false);
   ValueId truth_of(const Scope& scope, const std::vector<Guard>& guards);

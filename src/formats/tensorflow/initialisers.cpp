@@ -64,7 +64,8 @@ InitialWeight::Support Initialisers::of(const NodeDef& variable, DType dtype) co
   const bool drawn = start && start->drawn;
   if (!drawn && contains(name, "variance")) return {0, kMost, "a variance"};
   const std::string_view last = std::string_view(name).substr(name.rfind('/') + 1);
-  if (!drawn && (contains(last, "step") || contains(last, "count"))) return {1, dtype == DType::int64 ? kMostSteps : kMost, "a count of steps"};
+  if (!drawn && (contains(last, "step") || contains(last, "count")))
+    return {1, dtype == DType::int64 ? kMostSteps : kMost, "a count of steps"};
   if (!start) {
     const std::string why = found == values_.end() ? "no initialiser found" : "initialiser not understood";
     return {-kMost, kMost, why + ", any finite value"};

@@ -15,7 +15,8 @@ void lower_squared_difference(TfCall& call) {
 
 void lower_square(TfCall& call) { call.give(Emit(call).product(call.in(0), call.in(0))); }
 
-// Where gradients of an array meet, TensorFlow adds their flows, which are scalars to it and the arrays themselves here.
+// Where gradients of an array meet, TensorFlow adds their flows, which are scalars to it and the arrays themselves
+// here.
 void give_sum(TfCall& call, ValueId sum) {
   bool array = false;
   for (std::size_t i = 0; i < call.input_count(); ++i) array = array || call.value(i).array;

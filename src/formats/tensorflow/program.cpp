@@ -134,6 +134,7 @@ Program make_program(const GraphDef& graph, std::span<const NodeDef> nodes, cons
   Resolver(graph, nodes, function, program).resolve();
   const std::vector<int> order = find_frames(program);
   find_guards(program, order);
+  find_branches(program, order);
   find_only_assigned(program, order);
   order_frames(program);
   return program;
