@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "base/error.h"
+#include "bench/graph_def_gradients.h"
 
 namespace finity {
 
@@ -64,6 +65,7 @@ std::string GraphDefMaker::node(const std::string& op, const Names& inputs, cons
     text_ += " attr { key: \"" + attribute.key + "\" value { " + attribute.value + " } }";
   }
   text_ += " }\n";
+  added_.push_back({.name = unique, .op = op, .inputs = inputs, .attributes = attributes});
   return unique;
 }
 
@@ -89,7 +91,9 @@ std::string GraphDefMaker::whole(const std::vector<std::int64_t>& all, const std
   std::string elements;
   for (const std::int64_t x : all) elements += " int_val: " + std::to_string(x);
   const Dims dims = {static_cast<std::int64_t>(all.size())};
-  return node("Const", {}, name, constant_attributes("INT32", dims, elements));
+  std::string made = node("Const", {}, name, constant_attributes("INT32", dims, elements));
+  added_.back().numbers = all;
+  return made;
 }
 
 std::string GraphDefMaker::whole_number(std::int64_t x, const std::string& name) {
@@ -166,6 +170,10 @@ std::string GraphDefMaker::dropout(const std::string& x, const std::string& keep
   return op("Mul", {op("RealDiv", {x, keep}, scope + "/div"), mask}, scope + "/mul");
 }
 
-std::string GraphDefMaker::finish() && { return std::move(text_) + "versions { producer: 27 }\n"; }
+std::string GraphDefMaker::finish() && {
+  constexpr double kRate = 0.01;
+  add_training_step(*this, std::string(added_.back().name), kRate);
+  return std::move(text_) + "versions { producer: 27 }\n";
+}
 
 }  // namespace finity

@@ -22,6 +22,14 @@ class GraphDefMaker {
     std::string value = {};  // text of the AttrValue
   };
   using Attributes = std::vector<Attribute>;
+  // A node as it was added. `numbers`: the elements of a constant of whole numbers.
+  struct Added {
+    std::string name = {};
+    std::string op = {};
+    Names inputs = {};
+    Attributes attributes = {};
+    std::vector<std::int64_t> numbers = {};
+  };
 
   // Sizes of -1 are not known.
   std::string placeholder(const std::string& name, const Dims& dims);
@@ -53,6 +61,8 @@ class GraphDefMaker {
   // Kept with the probability that `keep` holds, and divided by it.
   std::string dropout(const std::string& x, const std::string& keep, const std::string& scope);
 
+  const std::vector<Added>& added() const { return added_; }
+  // The last node is the loss: with the derivatives of all variables, and a step of gradient descent.
   std::string finish() &&;
 
  private:
@@ -60,6 +70,7 @@ class GraphDefMaker {
 
   std::string text_ = {};
   std::vector<std::string> taken_ = {};
+  std::vector<Added> added_ = {};
 };
 
 }  // namespace finity

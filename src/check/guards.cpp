@@ -148,6 +148,8 @@ void Analyzer::collect_restrictions(ValueId condition, bool truth, Restrictions&
 bool Analyzer::used_only_by(ValueId value, std::span<const NodeId> nodes, NodeId select, std::size_t operand) const {
   const auto inside = [&](NodeId user) {
     if (!user.valid()) return false;
+    const OpDef* op = graph_.node(user).op;
+    if (op != nullptr && op->traits.shape_only) return true;  // whatever the elements are
     if (user != select) return std::ranges::find(nodes, user) != nodes.end();
     const Node& node = graph_.node(select);
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {

@@ -113,8 +113,8 @@ class Collector {
   const Graph& graph() const { return checked_.graph; }
   const std::vector<Finding>& findings() const { return checked_.analysis.findings; }
 
-  // Nodes of branches and loop bodies that are never taken: there is nothing to model. What lies in a body of a node
-  // that was given up is another matter.
+  // Nodes of branches and loop bodies that are never taken, and of bodies that belong to no node, which a reader tried
+  // and replaced: there is nothing to model. What lies in a body of a node that was given up is another matter.
   std::size_t never_entered() const {
     if (!checked_.analysis.complete) return 0;
     std::unordered_set<NodeId> given_up;
@@ -127,11 +127,15 @@ class Collector {
     for (const Node& node : graph().nodes()) {
       const Node* outer = &node;
       NodeId owner;
+      BodyId body = Graph::kMain;
       while (outer != nullptr && std::ranges::none_of(outer->outputs, is_reached)) {
-        owner = graph().body(outer->body).owner;
+        body = outer->body;
+        owner = graph().body(body).owner;
         outer = owner.valid() ? &graph().node(owner) : nullptr;
       }
-      count += outer != nullptr && owner.valid() && !given_up.contains(owner) ? 1 : 0;
+      const bool replaced = outer == nullptr && body != Graph::kMain;
+      const bool not_taken = outer != nullptr && owner.valid() && !given_up.contains(owner);
+      count += replaced || not_taken ? 1 : 0;
     }
     return count;
   }

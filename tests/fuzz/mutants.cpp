@@ -107,13 +107,25 @@ void add_other_formats(Seeds& seeds) {
   }
 }
 
-// As text, and in the binary form.
+// A graph in every form: as text and binary, by itself, with its list of ops, as a saved model, and as TensorFlow.js
+// has it.
 void add_tensorflow(Seeds& seeds) {
+  std::vector<std::string>& forms = seeds["tensorflow"];
   for (const auto& entry : std::filesystem::directory_iterator(finity::testdata_folder() + "/tensorflow/graphs")) {
     const std::string text = finity::read_text_file(entry.path());
-    seeds["tensorflow"].push_back(text);
-    seeds["tensorflow"].push_back(finity::tensorflow::binary_from_text(text, finity::tensorflow::kGraphDef));
+    const std::string meta = "meta_info_def { tags: \"serve\" } graph_def { " + text + " }";
+    const std::string saved = "saved_model_schema_version: 1 meta_graphs { " + meta + " }";
+    forms.push_back(text);
+    forms.push_back(finity::tensorflow::binary_from_text(text, finity::tensorflow::kGraphDef));
+    forms.push_back(finity::tensorflow::binary_from_text(meta, finity::tensorflow::kMetaGraphDef));
+    forms.push_back(finity::tensorflow::binary_from_text(saved, finity::tensorflow::kSavedModel));
   }
+  forms.emplace_back(R"({"format": "graph-model", "modelTopology": {"node": [
+    {"name": "x", "op": "Placeholder", "attr": {"dtype": {"type": "DT_FLOAT"}, "shape": {"shape": {"dim": [{"size": "-1"}]}}}},
+    {"name": "w", "op": "Const", "attr": {"dtype": {"type": "DT_FLOAT"}, "value": {"tensor": {"dtype": "DT_FLOAT",
+      "tensorShape": {"dim": [{"size": "3"}]}, "tensorContent": "AACAPwAAAEAAAEBA"}}}},
+    {"name": "y", "op": "Log", "input": ["w"], "attr": {"T": {"type": "DT_FLOAT"}}}],
+    "library": {}, "versions": {"producer": 987}}, "weightsManifest": []})");
 }
 
 void add_settings(Seeds& seeds) {

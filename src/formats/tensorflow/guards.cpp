@@ -2,8 +2,10 @@
 // one that comes: a node is guarded by what its inputs are guarded by, and a Merge by what remains when two inputs with
 // opposite guards have met.
 #include <algorithm>
+#include <array>
 #include <map>
 
+#include "formats/tensorflow/lowering.h"
 #include "formats/tensorflow/program_parts.h"
 
 namespace finity::tensorflow {
@@ -77,7 +79,67 @@ class GuardFinder {
   std::map<std::pair<int, int>, int> unions_;
 };
 
+// What keeps state, or flows, stays where it is.
+bool may_move(std::string_view op) {
+  if (is_switch(op) || is_enter(op) || is_exit(op) || is_next_iteration(op) || op == "LoopCond") return false;
+  if (is_merge(op)) return true;
+  constexpr std::array<std::string_view, 12> kState = {"Assign",      "Apply",      "Resource",    "Scatter",
+                                                       "TensorArray", "TensorList", "EmptyTensor", "Stack",
+                                                       "Variable",    "VarHandle",  "Restore",     "Sparse"};
+  const auto starts = [&](std::string_view prefix) { return op.starts_with(prefix); };
+  return find_lowering(op) != nullptr && std::ranges::none_of(kState, starts);
+}
+
+class BranchFinder {
+ public:
+  explicit BranchFinder(Program& program) : program_(program), shared_(program.nodes.size(), false) {}
+
+  void run(const std::vector<int>& order) {
+    for (const Edge& edge : program_.results) use(edge, {});
+    for (auto number = order.rbegin(); number != order.rend(); ++number) look_at(*number);
+    for (const int number : order) {
+      const Edge branch = program_.nodes[static_cast<std::size_t>(number)].branch;
+      if (branch.node >= 0) program_.branches[branch].push_back(number);
+    }
+  }
+
+ private:
+  // All its users were looked at before.
+  void look_at(int number) {
+    ProgramNode& node = program_.nodes[static_cast<std::size_t>(number)];
+    if (node.branch.node >= 0 && !belongs(number, node.branch)) node.branch = {};
+    const bool chooses = is_merge(node.def->op) && !is_loop_merge(node);
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      use(node.inputs[i], chooses ? Edge{number, static_cast<int>(i)} : node.branch);
+    }
+  }
+  bool is_loop_merge(const ProgramNode& node) const {
+    return std::ranges::any_of(node.inputs, [&](const Edge& edge) {
+      return !program_.is_argument(edge) && is_next_iteration(program_.op(edge.node));
+    });
+  }
+  bool belongs(int number, const Edge& branch) const {
+    const ProgramNode& node = program_.nodes[static_cast<std::size_t>(number)];
+    const ProgramNode& merge = program_.nodes[static_cast<std::size_t>(branch.node)];
+    const Edge last = merge.inputs[static_cast<std::size_t>(branch.output)];
+    if (shared_[static_cast<std::size_t>(number)] || node.frame != merge.frame || !may_move(node.def->op)) return false;
+    return program_.guards_of({number, 0}) == program_.guards_of(last);
+  }
+  void use(const Edge& edge, const Edge& branch) {
+    if (program_.is_argument(edge)) return;
+    Edge& known = program_.nodes[static_cast<std::size_t>(edge.node)].branch;
+    std::vector<bool>::reference shared = shared_[static_cast<std::size_t>(edge.node)];
+    if (branch.node < 0 || (known.node >= 0 && known != branch)) shared = true;
+    known = branch.node < 0 ? known : branch;
+  }
+
+  Program& program_;
+  std::vector<bool> shared_;  // used elsewhere too
+};
+
 }  // namespace
+
+void find_branches(Program& program, const std::vector<int>& order) { BranchFinder(program).run(order); }
 
 // The loops' own switches say nothing.
 std::vector<Guard> Program::guards_of(const Edge& edge) const {

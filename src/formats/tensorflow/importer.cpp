@@ -26,10 +26,14 @@ Graph Importer::run() && {
   scope.values.resize(program.nodes.size());
   scope_ = &scope;
   lower_units(scope, program.frames.front().order);
+  const auto nodes = [](const Unknowns& noted) {
+    const std::string more = noted.count > 1 ? " and " + std::to_string(noted.count - 1) + " more" : "";
+    return "node '" + noted.first + "'" + more;
+  };
   for (const auto& [op, unknowns] : unknowns_) {
-    const std::string more = unknowns.count > 1 ? " and " + std::to_string(unknowns.count - 1) + " more" : "";
-    notes_.push_back({"node '" + unknowns.first + "'" + more + " (" + op + ")", unknowns.reason});
+    notes_.push_back({nodes(unknowns) + " (" + op + ")", unknowns.reason});
   }
+  if (contradictions_.count > 0) notes_.push_back({nodes(contradictions_), contradictions_.reason});
   const std::vector<ValueId> outputs = find_outputs();
   return std::move(writer_).finish(outputs);
 }
@@ -110,7 +114,7 @@ void Importer::set_values(Scope& scope, int node, std::vector<TfValue> values) {
 void Importer::lower_units(Scope& scope, const std::vector<Unit>& order) {
   for (const Unit& unit : order) {
     if (unit.frame >= 0) lower_loop(scope, unit.frame);
-    else lower_node(scope, unit.node);
+    else if (scope.program.nodes[static_cast<std::size_t>(unit.node)].branch.node < 0) lower_node(scope, unit.node);
   }
 }
 
@@ -119,6 +123,8 @@ void Importer::lower_node(Scope& scope, int number) {
   const ProgramNode& node = scope.program.nodes[static_cast<std::size_t>(number)];
   writer_.set_node(scope.prefix + std::string(node.def->name), node.def->offset);
   if (lower_flow_node(scope, number)) return;
+  // What a checkpoint gives to variables is what their weights are already.
+  if (node.only_assigned && node.def->op.starts_with("Restore")) return;
   const std::vector<TfValue> inputs = inputs_of(scope, number);
   const std::size_t depth = writer_.depth();
   const std::size_t before = writer_.graph().body(writer_.current_body()).nodes.size();
@@ -146,7 +152,9 @@ bool Importer::lower_text(TfCall& call) {
   if (call.integer("T", 0) != kText && call.integer("Tparams", 0) != kText) return false;
   DType dtype = DType::undefined;
   if (call.op() == "Equal" || call.op() == "NotEqual") dtype = DType::boolean;
-  if (call.op() == "Shape" || call.op() == "Size" || call.op() == "Rank") dtype = call.dtype("out_type");
+  if (call.op() == "Shape" || call.op() == "Size" || call.op() == "Rank") {
+    dtype = call.has_attr("out_type") ? call.dtype("out_type") : DType::int32;
+  }
   if (dtype == DType::undefined) return true;
   Type type = call.declared(0);
   type.kind = Type::Kind::tensor;
@@ -166,7 +174,9 @@ void Importer::lower_by_table(Scope& scope, int number, std::vector<TfValue> inp
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (!results[i].id.valid() || results[i].array) continue;
     const NodeId producer = writer_.graph().value(results[i].id).producer;
-    if (producer.valid() && producer.at() >= first_node) writer_.declare(results[i].id, call.declared(i));
+    if (!producer.valid() || producer.at() < first_node) continue;
+    const Type declared = call.declared(i);
+    if (!writer_.declare(results[i].id, declared)) note_contradiction(*node.def, declared, results[i].id);
   }
   if (!results.empty() && results[0].id.valid()) {
     writer_.name_result(results[0].id, writer_.node_name(), first_node);
@@ -191,6 +201,16 @@ void Importer::lower_unknown(Scope& scope, int number, const std::vector<TfValue
   }
   call.give_all(call.unknown(types));
   set_values(scope, number, call.results());
+}
+
+void Importer::note_contradiction(const NodeDef& node, const Type& declared, ValueId computed) {
+  if (contradictions_.count++ > 0) return;
+  contradictions_.first = scope_->prefix + std::string(node.name);
+  Type type = declared;
+  type.kind = Type::Kind::tensor;
+  type.dtype = writer_.type(computed).dtype;
+  contradictions_.reason = "the file declares " + to_string(writer_.graph(), type) + ", what it computes is " +
+                           to_string(writer_.graph(), writer_.type(computed));
 }
 
 void Importer::note_unknown(const NodeDef& node, const std::string& reason) {

@@ -30,6 +30,7 @@ struct State {
   // Of a variable: its value when a step begins. Of a stack: all that was pushed, the first axis counts.
   ValueId content = {};
   ValueId same = {};                  // of a stack: what is pushed every time
+  bool of_arrays = false;             // of a stack: what is pushed is an array
   Type element = {};                  // of an array
   bool accumulates = false;           // of an array: what is written is added
   std::vector<Type> components = {};  // of a queue
@@ -84,12 +85,14 @@ class Importer {
   void set_values(Scope& scope, int node, std::vector<TfValue> values);
   void charge();
   void note_unknown(const NodeDef& node, const std::string& reason);
+  void note_contradiction(const NodeDef& node, const Type& declared, ValueId computed);
   std::vector<ValueId> find_outputs() const;
 
   // version1.cpp: Enter, Exit, Switch, Merge, NextIteration
   void lower_loop(Scope& scope, int frame);
   void try_loop(Scope& scope, int frame);
   void lower_merge(Scope& scope, int node);
+  bool lower_branches(Scope& scope, int node);
   bool lower_flow_node(Scope& scope, int node);
   TfValue write_choice(ValueId predicate, const TfValue& if_true, const TfValue& if_false);
   ValueId truth_of(const Scope& scope, const std::vector<Guard>& guards);
@@ -130,6 +133,7 @@ class Importer {
     int count = 0;
   };
   std::map<std::string, Unknowns> unknowns_;  // by op
+  Unknowns contradictions_;                   // between declared and computed shapes
 };
 
 }  // namespace finity::tensorflow

@@ -15,6 +15,8 @@ namespace {
 
 constexpr int kDeepest = 40;
 constexpr double kMost = std::numeric_limits<double>::infinity();
+// One more is still an int64.
+constexpr double kMostSteps = 0x1p62;
 // The generator turns uniform draws of at least 1e-7 into normal ones: no draw is larger than sqrt(-2 ln 1e-7).
 constexpr double kLargestNormal = 5.6780;
 // A constant is scanned up to this size.
@@ -62,7 +64,8 @@ InitialWeight::Support Initialisers::of(const NodeDef& variable, DType dtype) co
   const bool drawn = start && start->drawn;
   if (!drawn && contains(name, "variance")) return {0, kMost, "a variance"};
   const std::string_view last = std::string_view(name).substr(name.rfind('/') + 1);
-  if (!drawn && (contains(last, "step") || contains(last, "count"))) return {1, kMost, "a count of steps"};
+  if (!drawn && (contains(last, "step") || contains(last, "count")))
+    return {1, dtype == DType::int64 ? kMostSteps : kMost, "a count of steps"};
   if (!start) {
     const std::string why = found == values_.end() ? "no initialiser found" : "initialiser not understood";
     return {-kMost, kMost, why + ", any finite value"};

@@ -115,14 +115,16 @@ void lower_list_reserve(TfCall& call) {
 }
 void lower_list_from(TfCall& call) { give_list(call, call.in(0)); }
 void lower_list_stack(TfCall& call) { call.give(call.in(0)); }
-void lower_list_set(TfCall& call) { call.give(call.add("finity:ArrayWrite", {call.in(0), call.in(1), call.in(2)})); }
+void lower_list_set(TfCall& call) {
+  give_list(call, call.add("finity:ArrayWrite", {call.in(0), call.in(1), call.in(2)}));
+}
 void lower_list_get(TfCall& call) { call.give(call.add("Gather", {call.in(0), call.in(1)})); }
 void lower_list_length(TfCall& call) {
   const ValueId count = call.add("Shape", {call.in(0)}, {{"start", std::int64_t{0}}, {"end", std::int64_t{1}}});
   call.give(call.cast(call.as_scalar(count), DType::int32));
 }
 void lower_list_concat(TfCall& call) { call.give(concatenated(call, call.in(0))); }
-void lower_list_push(TfCall& call) { call.give(call.add("finity:ArrayPush", {call.in(0), call.in(1)})); }
+void lower_list_push(TfCall& call) { give_list(call, call.add("finity:ArrayPush", {call.in(0), call.in(1)})); }
 void lower_list_pop(TfCall& call) {
   const ValueId list = call.in(0);
   give_list(call, call.add("Slice", {list, call.ints({0}), call.ints({-1}), call.ints({0})}));
@@ -157,6 +159,7 @@ void lower_push(TfCall& call) {
   call.give(0, call.value(1));
   if (!call.has_tensor(1)) return;
   State& stack = state_of(call, 0);
+  stack.of_arrays = call.value(1).array;
   std::vector<OpenLoop>& loops = call.importer().loops();
   Writer& writer = call.importer().writer();
   // What does not change from round to round needs no stack.
@@ -175,12 +178,12 @@ void lower_pop(TfCall& call) {
   const State& stack = state_of(call, 0);
   const std::vector<OpenLoop>& loops = call.importer().loops();
   const Writer& writer = call.importer().writer();
-  if (stack.same.valid()) return call.give(stack.same);
+  if (stack.same.valid()) return call.give(0, TfValue{.id = stack.same, .array = stack.of_arrays});
   if (!stack.content.valid() || !writer.visible(stack.content)) throw Unsupported("what was pushed is out of reach");
   if (loops.empty() || loops.back().depth != writer.depth())
     throw Unsupported("a pop that is not in a loop's own body");
   const ValueId back = call.add("Sub", {call.integer_scalar(-1), loops.back().iteration});
-  call.give(call.add("Gather", {stack.content, back}));
+  call.give(0, TfValue{.id = call.add("Gather", {stack.content, back}), .array = stack.of_arrays});
 }
 
 constexpr Lowering kArrays[] = {

@@ -15,13 +15,23 @@ void lower_squared_difference(TfCall& call) {
 
 void lower_square(TfCall& call) { call.give(Emit(call).product(call.in(0), call.in(0))); }
 
+// Where gradients of an array meet, TensorFlow adds their flows, which are scalars to it and the arrays themselves
+// here.
+void give_sum(TfCall& call, ValueId sum) {
+  bool array = false;
+  for (std::size_t i = 0; i < call.input_count(); ++i) array = array || call.value(i).array;
+  call.give(0, TfValue{.id = sum, .array = array});
+}
+
+void lower_add(TfCall& call) { give_sum(call, call.add("Add", {call.in(0), call.in(1)})); }
+
 // The table's Sum is of floats.
 void lower_add_n(TfCall& call) {
   Emit emit(call);
   const std::vector<ValueId> terms = call.tensors(0, call.input_count());
   if (terms.empty()) throw Unsupported("it adds nothing");
-  if (terms.size() == 1) return call.give(emit.add("Identity", {terms[0]}));
-  if (is_float(call.dtype_of(terms[0]))) return call.give(emit.add("Sum", terms));
+  if (terms.size() == 1) return give_sum(call, emit.add("Identity", {terms[0]}));
+  if (is_float(call.dtype_of(terms[0]))) return give_sum(call, emit.add("Sum", terms));
   ValueId total = terms[0];
   for (std::size_t i = 1; i < terms.size(); ++i) total = emit.sum(total, terms[i]);
   call.give(total);
@@ -99,6 +109,14 @@ void lower_approximate_equal(TfCall& call) {
 
 // ---- choices ---------------------------------------------------------------
 
+// With as many axes as `like` has, those that are added of size 1 and last.
+ValueId with_axes_of(Emit& emit, ValueId x, ValueId like) {
+  const ValueId sizes = emit.shape(x);
+  const ValueId missing = emit.difference(emit.add("Size", {emit.shape(like)}), emit.add("Size", {sizes}));
+  const ValueId count = emit.unsqueeze(emit.add("Max", {missing, emit.whole(0)}), {0});
+  return emit.reshape(x, emit.concat({sizes, emit.filled(count, 1, DType::int64)}, 0));
+}
+
 // Version 1 does not broadcast: a vector chooses whole rows.
 void lower_select(TfCall& call) {
   Emit emit(call);
@@ -106,8 +124,8 @@ void lower_select(TfCall& call) {
   const ValueId yes = call.in(1), no = call.in(2);
   const Type& choice = emit.type(emit.ranked(yes) ? yes : no);
   if (!emit.ranked(condition)) {
-    // All shapes are equal unless it is a scalar or a vector, and broadcasting would do the same.
-    if (!choice.ranked || choice.shape.size() > 1) throw Unsupported("the rank of the condition is not known");
+    // All shapes are equal unless it is a scalar or a vector: then broadcasting would do the same.
+    if (!choice.ranked || choice.shape.size() > 1) condition = with_axes_of(emit, condition, yes);
   } else if (emit.rank(condition) == 1) {
     if (!choice.ranked) throw Unsupported("the rank of what is chosen from is not known");
     std::vector<std::int64_t> axes;
@@ -155,9 +173,9 @@ constexpr Lowering kMath[] = {
     {.op = "Abs", .lower = same<"Abs">},
     {.op = "Acos", .lower = same<"Acos">},
     {.op = "Acosh", .lower = same<"Acosh">},
-    {.op = "Add", .lower = same<"Add">},
+    {.op = "Add", .lower = lower_add},
     {.op = "AddN", .lower = lower_add_n},
-    {.op = "AddV2", .lower = same<"Add">},
+    {.op = "AddV2", .lower = lower_add},
     {.op = "AccumulateNV2", .lower = lower_add_n},
     {.op = "ApproximateEqual", .lower = lower_approximate_equal},
     {.op = "Asin", .lower = same<"Asin">},

@@ -1,4 +1,7 @@
 // Ops of point clouds (PointNet++ and its many copies): custom ops, but the same everywhere.
+#include <algorithm>
+#include <limits>
+
 #include "formats/tensorflow/emit.h"
 
 namespace finity::tensorflow {
@@ -22,14 +25,28 @@ ValueId squared_distances(Emit& emit, ValueId a, ValueId b) {
   return emit.reduce("ReduceSum", emit.product(difference, difference), {-1}, false);
 }
 
-// (xyz1, xyz2): the three nearest of the second for each of the first, as squared distances and positions.
+// (xyz1, xyz2): the three nearest of the second for each of the first, as squared distances and positions. Where there
+// are fewer, the kernel leaves 1e40, which is infinite as a float, and position 0.
 void lower_three_nearest(TfCall& call) {
   Emit emit(call);
-  const ValueId distances = squared_distances(emit, call.in(0), call.in(1));
-  const std::vector<ValueId> nearest =
-      call.add_all("TopK", {distances, emit.ints({3})}, 2, {{"axis", -1}, {"largest", 0}});
+  ValueId distances = squared_distances(emit, call.in(0), call.in(1));
+  const std::int64_t count = emit.size(distances, 2);
+  const std::int64_t missing = count < 0 ? 2 : std::max<std::int64_t>(3 - count, 0);
+  const auto padded = [&](ValueId x, double filler) {
+    const ValueId rows = emit.shape_part(x, 0, 2);
+    return emit.concat({x, emit.filled(emit.concat({rows, emit.ints({missing})}, 0), filler, emit.dtype(x))}, -1);
+  };
+  if (missing > 0) distances = padded(distances, std::numeric_limits<double>::infinity());
+  // Of one point the order is known.
+  std::vector<ValueId> nearest = {distances, {}};
+  if (count != 1) nearest = call.add_all("TopK", {distances, emit.ints({3})}, 2, {{"axis", -1}, {"largest", 0}});
   call.give(0, nearest[0]);
-  call.give(1, emit.cast(nearest[1], DType::int32));
+  if (count == 1) return call.give(1, emit.filled(emit.shape(distances), 0, DType::int32));
+  ValueId places = nearest[1];
+  if (missing > 0) {
+    places = emit.where(emit.add("Less", {places, emit.dim(call.in(1), 1)}), places, emit.whole(0));
+  }
+  call.give(1, emit.cast(places, DType::int32));
 }
 
 // (points, idx, weight): sums of three weighted rows.

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "formats/tensorflow/emit.h"
+#include "formats/tensorflow/importer.h"
 #include "tensor/convert.h"
 
 namespace finity::tensorflow {
@@ -90,7 +91,13 @@ void lower_lin_space(TfCall& call) {
 
 // ---- axes ------------------------------------------------------------------
 
-void lower_reshape(TfCall& call) { call.give(Emit(call).reshape(call.in(0), call.in(1))); }
+// Sizes that are not known have a name from here on: what is computed of the result has the same ones.
+void lower_reshape(TfCall& call) {
+  const ValueId reshaped = Emit(call).reshape(call.in(0), call.in(1));
+  call.importer().writer().declare(reshaped, call.declared(0));
+  call.importer().writer().name_sizes(reshaped);
+  call.give(reshaped);
+}
 
 void lower_expand_dims(TfCall& call) {
   Emit emit(call);
@@ -104,8 +111,32 @@ void lower_squeeze(TfCall& call) {
   call.give(axes.empty() ? emit.add("Squeeze", {call.in(0)}) : emit.squeeze(call.in(0), axes));
 }
 
+// The products of the sizes behind each axis.
+ValueId strides_of(Emit& emit, ValueId sizes, std::int64_t rank) {
+  std::vector<ValueId> strides;
+  for (std::int64_t axis = 1; axis <= rank; ++axis) {
+    strides.push_back(emit.unsqueeze(emit.reduce_all("ReduceProd", emit.slice(sizes, 0, axis, rank)), {0}));
+  }
+  return emit.concat(strides, 0);
+}
+
+// An order of axes that is computed: every element is fetched from where it lies.
+void lower_computed_transpose(TfCall& call) {
+  Emit emit(call);
+  const ValueId x = call.in(0), order = emit.int64(call.in(1));
+  const std::int64_t rank = emit.size(order, 0);
+  if (rank < 1) throw Unsupported("the order of axes is not a constant");
+  const ValueId sizes = emit.shape(x), wanted = emit.gather(sizes, order, 0);
+  const ValueId places = emit.unsqueeze(emit.positions(emit.add("Size", {x})), {1});
+  const ValueId digits = emit.add("Mod", {emit.quotient(places, strides_of(emit, wanted, rank)), wanted});
+  const ValueId weighted = emit.product(digits, emit.gather(strides_of(emit, sizes, rank), order, 0));
+  const ValueId from = emit.reduce("ReduceSum", weighted, {1}, false);
+  call.give(emit.reshape(emit.gather(emit.vector(x), from, 0), wanted));
+}
+
 void lower_transpose(TfCall& call) {
   Emit emit(call);
+  if (!call.known_ints(call.in(1))) return lower_computed_transpose(call);
   std::vector<std::int64_t> order = emit.need_ints(call.in(1), "the order of axes");
   for (std::int64_t& axis : order) axis += axis < 0 ? static_cast<std::int64_t>(order.size()) : 0;
   call.give(emit.add("Transpose", {call.in(0)}, {{"perm", order}}));

@@ -184,6 +184,7 @@ std::span<const Lowering> shape_lowerings();
 std::span<const Lowering> slice_lowerings();
 std::span<const Lowering> index_lowerings();
 std::span<const Lowering> sparse_lowerings();
+std::span<const Lowering> sequence_lowerings();  // recurrent layers, texts and sets, of which only bounds are known
 std::span<const Lowering> random_lowerings();
 std::span<const Lowering> image_lowerings();
 std::span<const Lowering> resample_lowerings();

@@ -7,10 +7,10 @@ namespace finity::tensorflow {
 
 std::span<const std::span<const Lowering>> all_lowerings() {
   static const std::span<const Lowering> kFamilies[] = {
-      basic_lowerings(),    bookkeeping_lowerings(), state_lowerings(),  array_lowerings(),  math_lowerings(),
-      reduce_lowerings(),   linear_lowerings(),      window_lowerings(), norm_lowerings(),   shape_lowerings(),
-      slice_lowerings(),    index_lowerings(),       sparse_lowerings(), random_lowerings(), image_lowerings(),
-      resample_lowerings(), point_lowerings(),       train_lowerings(),
+      basic_lowerings(),    bookkeeping_lowerings(), state_lowerings(),  array_lowerings(),    math_lowerings(),
+      reduce_lowerings(),   linear_lowerings(),      window_lowerings(), norm_lowerings(),     shape_lowerings(),
+      slice_lowerings(),    index_lowerings(),       sparse_lowerings(), random_lowerings(),   image_lowerings(),
+      resample_lowerings(), point_lowerings(),       train_lowerings(),  sequence_lowerings(),
   };
   return kFamilies;
 }

@@ -110,6 +110,23 @@ class Resolver {
   std::unordered_map<std::string_view, int> names_;
 };
 
+void find_only_assigned(Program& program, const std::vector<int>& order) {
+  for (ProgramNode& node : program.nodes) node.only_assigned = true;
+  const auto look_at = [&](const Edge& edge) {
+    if (!program.is_argument(edge)) program.nodes[static_cast<std::size_t>(edge.node)].only_assigned = false;
+  };
+  std::ranges::for_each(program.results, look_at);
+  for (auto number = order.rbegin(); number != order.rend(); ++number) {
+    const ProgramNode& node = program.nodes[static_cast<std::size_t>(*number)];
+    const std::string_view op = node.def->op;
+    const bool assigns = op == "Assign" || op == "AssignVariableOp";
+    if (!assigns && op == "Identity" && node.only_assigned) continue;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      if (!assigns || i != 1) look_at(node.inputs[i]);
+    }
+  }
+}
+
 }  // namespace
 
 Program make_program(const GraphDef& graph, std::span<const NodeDef> nodes, const FunctionDef* function) {
@@ -117,6 +134,8 @@ Program make_program(const GraphDef& graph, std::span<const NodeDef> nodes, cons
   Resolver(graph, nodes, function, program).resolve();
   const std::vector<int> order = find_frames(program);
   find_guards(program, order);
+  find_branches(program, order);
+  find_only_assigned(program, order);
   order_frames(program);
   return program;
 }

@@ -35,6 +35,8 @@ struct ProgramNode {
   std::vector<int> controls = {};
   int outputs = 1;  // how many somebody uses
   int frame = 0;
+  bool only_assigned = false;  // its results go into variables and nowhere else
+  Edge branch = {};            // the one input of a Merge that it is computed for; none: node -1
 };
 
 // What is run, in this order, inside one frame: nodes of its own, and frames inside it as a whole.
@@ -62,6 +64,7 @@ struct Program {
   std::vector<LoopFrame> frames = {};
   std::vector<int> guards = {};                     // by node: a set of `guard_sets`
   std::vector<std::vector<Guard>> guard_sets = {};  // 0: the empty one
+  std::map<Edge, std::vector<int>> branches = {};   // nodes by what they are computed for, in order
 
   // Of the value on an edge: behind a Switch, the branch too.
   std::vector<Guard> guards_of(const Edge& edge) const;

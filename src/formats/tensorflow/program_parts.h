@@ -12,6 +12,8 @@ namespace finity::tensorflow {
 std::vector<int> find_frames(Program& program);
 // What each node's result is guarded by.
 void find_guards(Program& program, const std::vector<int>& order);
+// Which nodes are computed for one input of a Merge only: the insides of a branch.
+void find_branches(Program& program, const std::vector<int>& order);
 // Orders nodes and inner frames within each frame.
 void order_frames(Program& program);
 

@@ -1,5 +1,6 @@
-// Loops and conditionals of version 1: a frame becomes a Loop, a Merge of two branches an If whose branches give the
-// one value or the other. What is computed inside the branches stays outside of the If: gradients use it as well.
+// Loops and conditionals of version 1: a frame becomes a Loop, a Merge of two branches an If. What is computed for one
+// input of one Merge becomes the inside of a branch, so that the condition holds there. What others use as well
+// (gradients, a second Merge) stays outside of the If, as if both branches ran.
 #include <algorithm>
 
 #include "formats/tensorflow/importer.h"
@@ -150,8 +151,77 @@ bool Importer::lower_flow_node(Scope& scope, int number) {
   return true;
 }
 
+namespace {
+
+// What holds of one input and not of all of them tells that it is the one that comes.
+std::vector<std::vector<Guard>> own_guards(const Program& program, const ProgramNode& merge) {
+  std::vector<std::vector<Guard>> guards;
+  for (const Edge& edge : merge.inputs) guards.push_back(program.guards_of(edge));
+  std::vector<std::vector<Guard>> own(guards.size());
+  for (std::size_t i = 0; i < guards.size(); ++i) {
+    std::ranges::copy_if(guards[i], std::back_inserter(own[i]), [&](const Guard& guard) {
+      return !std::ranges::all_of(guards, [&](const auto& set) { return std::ranges::find(set, guard) != set.end(); });
+    });
+  }
+  return own;
+}
+
+std::vector<int> nodes_for(const Program& program, int merge, int input) {
+  const auto found = program.branches.find({merge, input});
+  return found == program.branches.end() ? std::vector<int>{} : found->second;
+}
+
+}  // namespace
+
+// An If with what is computed for this Merge only in its branches. False when it cannot be written so.
+bool Importer::lower_branches(Scope& scope, int number) {
+  const ProgramNode& node = scope.program.nodes[static_cast<std::size_t>(number)];
+  if (node.inputs.size() != 2) return false;
+  const ValueId truth = truth_of(scope, own_guards(scope.program, node)[0]);
+  if (!truth.valid()) return false;
+  const std::string name = writer_.node_name();
+  const std::size_t depth = writer_.depth();
+  const auto branch = [&](int input, const char* suffix) {
+    const BodyId body = writer_.begin_body(name + suffix);
+    for (const int inside : nodes_for(scope.program, number, input)) lower_node(scope, inside);
+    writer_.set_node(name, node.def->offset);
+    const TfValue value = value_of(scope, node.inputs[static_cast<std::size_t>(input)]);
+    if (!value.id.valid() || !writer_.visible(value.id) || value.handle >= 0 || value.array) throw Unsupported("");
+    writer_.end_body({writer_.add("Identity", {value.id})});
+    return body;
+  };
+  try {
+    Attrs attrs;
+    attrs.set("then_branch", branch(0, "/then"));
+    attrs.set("else_branch", branch(1, "/else"));
+    const std::size_t first_node = writer_.graph().nodes().size();
+    const ValueId chosen = writer_.add("If", {truth}, std::move(attrs));
+    writer_.name_result(chosen, name, first_node);
+    const ValueId index =
+        writer_.add("Where", {truth, writer_.scalar(0, DType::int32), writer_.scalar(1, DType::int32)});
+    set_values(scope, number, {{.id = chosen}, {.id = index}});
+    return true;
+  } catch (const Error&) {
+    if (charged_ > most_nodes_) throw;
+    writer_.return_to(depth);
+    writer_.set_node(name, node.def->offset);
+    return false;
+  }
+}
+
 void Importer::lower_merge(Scope& scope, int number) {
   const ProgramNode& node = scope.program.nodes[static_cast<std::size_t>(number)];
+  std::vector<int> inside;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    const std::vector<int> nodes = nodes_for(scope.program, number, static_cast<int>(i));
+    inside.insert(inside.end(), nodes.begin(), nodes.end());
+  }
+  if (!inside.empty()) {
+    if (lower_branches(scope, number)) return;
+    const std::string name = writer_.node_name();
+    for (const int other : inside) lower_node(scope, other);
+    writer_.set_node(name, node.def->offset);
+  }
   const std::vector<TfValue> inputs = inputs_of(scope, number);
   std::vector<TfValue> there;
   std::ranges::copy_if(inputs, std::back_inserter(there), [](const TfValue& v) { return v.id.valid(); });
@@ -161,15 +231,7 @@ void Importer::lower_merge(Scope& scope, int number) {
     else lower_unknown(scope, number, there);
     return;
   }
-  // What holds of one input and not of all of them tells that it is the one that comes.
-  std::vector<std::vector<Guard>> guards;
-  for (const Edge& edge : node.inputs) guards.push_back(scope.program.guards_of(edge));
-  std::vector<std::vector<Guard>> own(guards.size());
-  for (std::size_t i = 0; i < guards.size(); ++i) {
-    std::ranges::copy_if(guards[i], std::back_inserter(own[i]), [&](const Guard& guard) {
-      return !std::ranges::all_of(guards, [&](const auto& set) { return std::ranges::find(set, guard) != set.end(); });
-    });
-  }
+  const std::vector<std::vector<Guard>> own = own_guards(scope.program, node);
   TfValue chosen = inputs.back();
   ValueId index = writer_.scalar(static_cast<double>(inputs.size() - 1), DType::int32);
   for (std::size_t i = inputs.size() - 1; i-- > 0;) {

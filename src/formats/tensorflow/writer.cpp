@@ -144,14 +144,39 @@ const Tensor* Writer::known(ValueId id) const {
   return known ? &*known : nullptr;
 }
 
-void Writer::declare(ValueId id, const Type& declared) {
+bool Writer::declare(ValueId id, const Type& declared) {
   const Type& computed = type(id);
-  if (!declared.ranked || computed.ranked || !computed.is_tensor()) return;
-  Type rank_only = computed;
-  rank_only.ranked = true;
-  rank_only.shape.assign(declared.shape.size(), Dim{});
-  builder_.value(id).type = rank_only;
-  types_.set(id, std::move(rank_only));
+  if (!declared.ranked || !computed.is_tensor()) return true;
+  if (computed.ranked && computed.shape.size() != declared.shape.size()) return false;
+  Type both = computed;
+  if (!computed.ranked) both.shape.assign(declared.shape.size(), Dim{});
+  both.ranked = true;
+  for (std::size_t i = 0; i < both.shape.size(); ++i) {
+    Dim& dim = both.shape[i];
+    const Dim& said = declared.shape[i];
+    if (!said.known()) continue;
+    if (said.size < dim.least_size() || said.size > dim.most_size()) return false;
+    if (!dim.symbol.valid()) dim = said;
+  }
+  if (both.shape != computed.shape || !computed.ranked) set_type(id, std::move(both));
+  return true;
+}
+
+void Writer::name_sizes(ValueId id) {
+  Type named = type(id);
+  bool changed = false;
+  for (std::size_t i = 0; named.ranked && i < named.shape.size(); ++i) {
+    Dim& dim = named.shape[i];
+    if (dim.known() || dim.symbol.valid()) continue;
+    dim.symbol = builder_.symbol(graph().value(id).name + "[" + std::to_string(i) + "]");
+    changed = true;
+  }
+  if (changed) set_type(id, std::move(named));
+}
+
+void Writer::set_type(ValueId id, Type type) {
+  builder_.value(id).type = type;
+  types_.set(id, std::move(type));
 }
 
 void Writer::name_result(ValueId id, const std::string& name, std::size_t first_node) {

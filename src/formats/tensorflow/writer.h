@@ -47,8 +47,10 @@ class Writer {
 
   const Type& type(ValueId id) const { return types_.types()[id]; }
   const Tensor* known(ValueId id) const;
-  // What the file declares of a computed value, where nothing better is known.
-  void declare(ValueId id, const Type& type);
+  // What the file declares of a computed value's shape, where nothing better is known. False when it cannot have it.
+  bool declare(ValueId id, const Type& declared);
+  // Sizes that are neither known nor named get a name of their own.
+  void name_sizes(ValueId id);
   // The node that computes it gets the plain name, if it has none that a user gave.
   void name_result(ValueId id, const std::string& name, std::size_t first_node);
 
@@ -59,6 +61,7 @@ class Writer {
  private:
   std::string fresh(std::string name);
   std::vector<ValueId> place(Node node);
+  void set_type(ValueId id, Type type);
 
   GraphBuilder builder_;
   GrowingTypes types_;

@@ -79,7 +79,7 @@ class ReshapeRule {
   void add(const Entry& entry) {
     const std::size_t axis = result_.size();
     // 0 and -1 have a meaning of their own.
-    const bool size = entry.number || entry.dim.symbol.valid() || entry.dim.lowest() >= 1;
+    const bool size = entry.number ? *entry.number >= 0 : entry.dim.symbol.valid() || entry.dim.lowest() >= 1;
     result_.push_back(size ? entry.dim : Dim{});
     if (entry.number == -1) {
       ++inferred_;

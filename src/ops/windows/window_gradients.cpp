@@ -220,6 +220,18 @@ void range_pool_gradient(RangeCall& call) {
   range_products(call, join(gradient, point(0)), point(1), std::min(most, kManyElements));
 }
 
+// Both are linear in either factor, and each is what the other's derivative is made of.
+void input_gradient_gradient(BuildCall& call) {
+  const ValueId gradient = call.in(0), w = call.in(1);
+  if (call.wanted(0)) call.give(0, call.add("Conv", {call.grad(0), w}, call.attrs()));
+  if (call.wanted(1)) call.give(1, call.add("finity:ConvWeightGradient", {gradient, call.grad(0), w}, call.attrs()));
+}
+void weight_gradient_gradient(BuildCall& call) {
+  const ValueId gradient = call.in(0), x = call.in(1);
+  if (call.wanted(0)) call.give(0, call.add("Conv", {x, call.grad(0)}, call.attrs()));
+  if (call.wanted(1)) call.give(1, call.add("finity:ConvInputGradient", {gradient, call.grad(0), x}, call.attrs()));
+}
+
 constexpr std::string_view kConvAttrs =
     "auto_pad: string = NOTSET {NOTSET, SAME_UPPER, SAME_LOWER, VALID}; kernel_shape: ints; strides: ints; dilations: "
     "ints; pads: ints; group: int = 1";
@@ -240,7 +252,7 @@ const OpDef kOps[] = {
                  .eval = eval_input_gradient,
                  .freedom =
                      "products are added in order of the weights, in float32 (float64 for float64), and rounded once"},
-     .analysis = {.range = range_input_gradient, .overflow = "FN204"}},
+     .analysis = {.range = range_input_gradient, .vjp = input_gradient_gradient, .overflow = "FN204"}},
     {.identity = {.name = "ConvWeightGradient",
                   .domain = kDomain,
                   .summary =
@@ -250,7 +262,7 @@ const OpDef kOps[] = {
      .meaning = {.infer = infer_like<2>,
                  .eval = eval_weight_gradient,
                  .freedom = "rows are summed pairwise, then added, in float32 (float64 for float64), and rounded once"},
-     .analysis = {.range = range_weight_gradient, .overflow = "FN204"}},
+     .analysis = {.range = range_weight_gradient, .vjp = weight_gradient_gradient, .overflow = "FN204"}},
     {.identity = {.name = "MaxPoolGradient",
                   .domain = kDomain,
                   .summary = "gradient of MaxPool: each window's goes to its first largest element",
