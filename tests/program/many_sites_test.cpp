@@ -126,7 +126,10 @@ TEST_P(LostWorker, KeepsWhatWasFoundAndNamesTheNode) {
   EXPECT_EQ(outcome.node_name, "log_not");
   expect_repeatable(program, outcome);
 }
-INSTANTIATE_TEST_SUITE_P(All, LostWorker, testing::Values("crash", "hang", "memory"));
+INSTANTIATE_TEST_SUITE_P(All, LostWorker, testing::Values("crash", "hang"));
+#if !defined(__SANITIZE_ADDRESS__)  // workers have no limit of memory under the sanitizer
+INSTANTIATE_TEST_SUITE_P(Limited, LostWorker, testing::Values("memory"));
+#endif
 
 // Both clocks end a search in time.
 TEST(ManySites, TheTimeLimitHolds) {
