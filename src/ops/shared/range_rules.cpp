@@ -133,7 +133,7 @@ AbsTensor one_cell(const AbsTensor& x, const Dims& sizes) {
   result.sizes = sizes;
   result.cells = x.cells;
   if (!x.forms.empty()) result.forms = x.forms;
-  else result.forms = {x.first_symbol >= 0 ? symbol_form(x.first_symbol) : Form{}};
+  else result.forms.push_back(x.first_symbol >= 0 ? symbol_form(x.first_symbol) : Form{});
   return result;
 }
 
