@@ -109,11 +109,6 @@ void subtract_each(C* values, std::size_t count, const double* offsets) {
   for (std::size_t i = 0; i < count; ++i) values[i] -= static_cast<C>(offsets[i]);
 }
 
-template <class C>
-void keep_signs(C* values, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) values[i] = values[i] > 0 ? C{1} : values[i] < 0 ? C{-1} : C{0};
-}
-
 // Everything into one sum.
 template <class C>
 inline __attribute__((always_inline)) void add_to_one(const C* values, std::size_t count, double& sum,
@@ -154,7 +149,15 @@ inline __attribute__((always_inline)) void add_to_each(const C* values, std::siz
   }
 }
 
+// Without branches, which signs of weights would mislead half the time.
+template <class C>
+inline __attribute__((always_inline)) void replace_by_signs(C* values, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) values[i] = (values[i] > 0 ? C{1} : C{0}) - (values[i] < 0 ? C{1} : C{0});
+}
+
 // Nearly all the time of a large network goes into these.
+FINITY_WIDE void keep_signs(float* values, std::size_t count) { replace_by_signs(values, count); }
+void keep_signs(double* values, std::size_t count) { replace_by_signs(values, count); }
 FINITY_WIDE void add_all(const float* values, std::size_t count, double& sum, double& magnitude) {
   add_to_one(values, count, sum, magnitude);
 }
