@@ -1,4 +1,6 @@
 // Ranges of known elements: one pass over weights, and grids that follow the data.
+#include "domain/constant_cells.h"
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -6,6 +8,7 @@
 #include <cstring>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <type_traits>
 
 #include "domain/grid.h"
@@ -153,12 +156,8 @@ Range integer_range(std::span<const T> values) {
   return range;
 }
 
-Range range_of_part(const Tensor& tensor, std::size_t begin, std::size_t end) {
-  const DType dtype = tensor.dtype();
-  const std::size_t count = end - begin;
-  if (count == 0) return {};
-  if (!is_float(dtype) && !is_int(dtype) && dtype != DType::boolean) return top(dtype);
-  const std::byte* bytes = tensor.bytes().data() + begin * static_cast<std::size_t>(info(dtype).memory_bytes);
+// Of formats that have a fast pass.
+std::optional<Range> plain_float_range(DType dtype, const std::byte* bytes, std::size_t count) {
   switch (dtype) {
     case DType::float32:
       return float_range<std::int32_t>(bytes, count, 0x7f800000, 23, [](std::int32_t bits) {
@@ -173,8 +172,17 @@ Range range_of_part(const Tensor& tensor, std::size_t begin, std::size_t end) {
           bytes, count, dtype == DType::float16 ? std::int16_t{0x7c00} : std::int16_t{0x7f80},
           dtype == DType::float16 ? 10 : 7,
           [dtype](std::int16_t bits) { return decode_float(dtype, static_cast<std::uint16_t>(bits)); });
-    default: break;
+    default: return std::nullopt;
   }
+}
+
+Range range_of_part(const Tensor& tensor, std::size_t begin, std::size_t end) {
+  const DType dtype = tensor.dtype();
+  const std::size_t count = end - begin;
+  if (count == 0) return {};
+  if (!is_float(dtype) && !is_int(dtype) && dtype != DType::boolean) return top(dtype);
+  const std::byte* bytes = tensor.bytes().data() + begin * static_cast<std::size_t>(info(dtype).memory_bytes);
+  if (const std::optional<Range> range = plain_float_range(dtype, bytes, count)) return *range;
   if (is_float(dtype)) {
     return careful_range(begin, end,
                          [&](std::size_t i) { return decode_float(dtype, tensor.data<std::uint8_t>()[i]); });
@@ -327,6 +335,20 @@ AbsTensor from_tensor(std::shared_ptr<const Tensor> tensor, std::size_t max_cell
     result.exact = std::move(tensor);
   }
   return result;
+}
+
+AbsTensor from_constant(const Constant& constant, std::size_t max_cells) {
+  const Dims& dims = constant.dims();
+  const std::int64_t count = element_count(dims);
+  const std::span<const std::byte> raw = constant.raw();
+  const bool plain = raw.size() == static_cast<std::size_t>(count * info(constant.dtype()).memory_bytes);
+  // One cell, and elements that nobody will ask for: see gridded().
+  const bool table = std::ranges::count_if(dims, [](std::int64_t size) { return size > 1; }) > 1;
+  if (plain && table && count > kExactElements && static_cast<std::size_t>(count) > max_cells) {
+    const auto range = plain_float_range(constant.dtype(), raw.data(), static_cast<std::size_t>(count));
+    if (range) return uniform(constant.dtype(), dims, *range);
+  }
+  return from_tensor(std::make_shared<const Tensor>(constant.load()), max_cells);
 }
 
 }  // namespace finity

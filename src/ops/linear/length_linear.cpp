@@ -9,7 +9,10 @@
 // convolution stretches as much as the convolution it transposes.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <optional>
 
+#include "base/wide.h"
 #include "ops/norm/norm_attrs.h"
 #include "ops/shared/lengths.h"
 #include "ops/windows/conv_range.h"
@@ -69,32 +72,53 @@ std::vector<double> factors_at(const Rows& rows, std::size_t axis, std::size_t c
 
 // ---- weights -------------------------------------------------------------------------------
 
-// ScaledWeights times the factors of their results, as floats times a power of two, of which each is off by kRounding
-// of itself, or by less than float's smallest number.
+// Weights times the factors of their results, as floats times a power of two, of which each is off by kRounding of
+// itself, or by less than float's smallest number.
 struct ScaledWeights {
   std::vector<float> values = {};
   double unit = 1;
 };
 constexpr double kRounding = 0x1p-23;
 
-// `factor` gives that of the elements from i * run on.
-template <class T, class Factor>
-void scale_into(ScaledWeights& result, std::span<const T> from, std::size_t run, const Factor& factor) {
-  for (std::size_t i = 0; i * run < from.size(); ++i) {
-    const double by = factor(i) / result.unit;
-    for (std::size_t k = i * run; k < (i + 1) * run; ++k)
-      result.values[k] = static_cast<float>(static_cast<double>(from[k]) * by);
+FINITY_WIDE void scale_floats(const std::byte* from, std::size_t count, const double* by, double all, float* to) {
+  for (std::size_t i = 0; i < count; ++i) {
+    float x = 0;
+    std::memcpy(&x, from + i * sizeof x, sizeof x);
+    to[i] = static_cast<float>(static_cast<double>(x) * by[i] * all);
   }
 }
 
-template <class Factor>
-ScaledWeights scaled_weights(const Tensor& tensor, double largest, std::size_t run, const Factor& factor) {
-  ScaledWeights result{.values = std::vector<float>(static_cast<std::size_t>(tensor.size())),
-                       .unit = power_of_two_above(largest)};
-  if (!std::isfinite(result.unit)) return result;
-  if (tensor.dtype() == DType::float32) scale_into(result, tensor.data<float>(), run, factor);
-  else scale_into<double>(result, elements<double>(tensor), run, factor);
+// Row by row of the first axis, of operand i; `fill(row, factors)` says by what the elements of a row are multiplied.
+// `largest` is about the largest product.
+template <class Fill>
+ScaledWeights scaled_weights(RangeCall& call, std::size_t i, const Weights& weights, double largest, const Fill& fill) {
+  const auto count = static_cast<std::size_t>(element_count(weights.dims));
+  ScaledWeights result{.values = std::vector<float>(count), .unit = power_of_two_above(largest)};
+  if (!std::isfinite(result.unit)) return {.values = std::vector<float>(count, std::nanf(""))};
+  const bool floats = weights.data.dtype == DType::float32;
+  const std::vector<double> others = floats ? std::vector<double>() : elements<double>(*call.value(i));
+  const auto rows = static_cast<std::size_t>(weights.dims[0]);
+  std::vector<double> by(count / rows);
+  for (std::size_t row = 0; row < rows; ++row) {
+    fill(row, std::span(by));
+    const std::size_t first = row * by.size();
+    float* to = result.values.data() + first;
+    if (floats) {
+      scale_floats(weights.data.bytes.data() + first * sizeof(float), by.size(), by.data(), 1 / result.unit, to);
+      continue;
+    }
+    for (std::size_t k = 0; k < by.size(); ++k) to[k] = static_cast<float>(others[first + k] * by[k] / result.unit);
+  }
   return result;
+}
+
+// The operand's weights, where there are few enough, of a float format.
+std::optional<Weights> float_weights(RangeCall& call, std::size_t i, std::size_t least_rank) {
+  std::optional<Weights> weights = weights_of(call, i);
+  if (!weights || !is_float(weights->data.dtype) || weights->dims.size() < least_rank) return std::nullopt;
+  const std::int64_t count = element_count(weights->dims);
+  if (count == 0 || count > kMostWeights || !call.hull(i).is_finite()) return std::nullopt;
+  return weights;
 }
 
 // In units of the weights, back into numbers.
@@ -180,7 +204,7 @@ Stretch stretch_of(std::span<const float> weights, const KernelShape& shape, con
 }
 
 struct ConvWeights {
-  const Tensor* weights = nullptr;
+  std::optional<Weights> weights = {};
   std::size_t groups = 1;
   KernelShape shape = {};
   TapClasses classes = {};
@@ -188,23 +212,23 @@ struct ConvWeights {
   std::size_t taps() const { return static_cast<std::size_t>(element_count(shape.taps)); }
 };
 
-// Null weights where lengths say nothing.
+// No weights where lengths say nothing.
 ConvWeights conv_weights(RangeCall& call, const Rows& rows) {
   const Type& type = call.out_type(0);
-  const Tensor* weights = call.value(1, kMostWeights);
-  if (!type.ranked || weights == nullptr || !is_float(weights->dtype()) || weights->rank() < 3) return {};
+  ConvWeights result{.weights = float_weights(call, 1, 3)};
+  if (!type.ranked || !result.weights) return {};
+  const Dims& dims = result.weights->dims;
   const std::int64_t groups = call.integer("group", 1);
-  const std::size_t rank = weights->rank();
+  const std::size_t rank = dims.size();
   if (rows.axes != all_but_first(type.shape.size()) || type.shape.size() != rank || rank > 31) return {};
-  if (groups < 1 || weights->dim(0) % groups != 0 || weights->empty() || !call.hull(1).is_finite()) return {};
-  KernelShape shape{.out = weights->dim(0) / groups,
-                    .in = weights->dim(1),
-                    .taps = {weights->dims().begin() + 2, weights->dims().end()},
-                    .strides = steps_of(call, "strides", rank - 2),
-                    .dilations = steps_of(call, "dilations", rank - 2)};
-  ConvWeights result{.weights = weights, .groups = static_cast<std::size_t>(groups)};
-  result.classes = tap_classes(shape.taps, shape.strides, shape.dilations);
-  result.shape = std::move(shape);
+  if (groups < 1 || dims[0] % groups != 0) return {};
+  result.groups = static_cast<std::size_t>(groups);
+  result.shape = {.out = dims[0] / groups,
+                  .in = dims[1],
+                  .taps = {dims.begin() + 2, dims.end()},
+                  .strides = steps_of(call, "strides", rank - 2),
+                  .dilations = steps_of(call, "dilations", rank - 2)};
+  result.classes = tap_classes(result.shape.taps, result.shape.strides, result.shape.dilations);
   return result;
 }
 
@@ -240,13 +264,14 @@ Stretch stretch_of(const ConvWeights& conv, const ScaledWeights& weights, bool r
 
 Length length_conv(RangeCall& call, const Rows& rows) {
   const ConvWeights conv = conv_weights(call, rows);
-  const double operand = conv.weights == nullptr ? kInf : call.length(0, {.axes = rows.axes});
+  const double operand = conv.weights ? call.length(0, {.axes = rows.axes}) : kInf;
   if (!(operand < kInf)) return {};
-  const auto channels = static_cast<std::size_t>(conv.weights->dim(0));
-  const std::size_t one = static_cast<std::size_t>(conv.weights->size()) / channels;
-  const std::vector<double> factors = factors_at(rows, 1, channels);
-  const ScaledWeights weights = scaled_weights(*conv.weights, call.hull(1).magnitude() * largest_factor(rows), one,
-                                               [&](std::size_t row) { return factors[row]; });
+  const std::size_t one = static_cast<std::size_t>(conv.shape.in) * conv.taps();
+  const std::vector<double> factors = factors_at(rows, 1, static_cast<std::size_t>(conv.weights->dims[0]));
+  const double largest = call.hull(1).magnitude() * largest_factor(rows);
+  const ScaledWeights weights =
+      scaled_weights(call, 1, *conv.weights, largest,
+                     [&](std::size_t row, std::span<double> by) { std::ranges::fill(by, factors[row]); });
   Stretch most = stretch_of(conv, weights, rows.for_reach);
   if (rows.scale.empty()) most.one = longest_row(weights.values, one);
   most = in_numbers(most, weights.unit);
@@ -256,13 +281,16 @@ Length length_conv(RangeCall& call, const Rows& rows) {
 
 Length length_conv_transpose(RangeCall& call, const Rows& rows) {
   const ConvWeights conv = conv_weights(call, rows);
-  const double operand = conv.weights == nullptr ? kInf : call.length(0, {.axes = rows.axes});
+  const double operand = conv.weights ? call.length(0, {.axes = rows.axes}) : kInf;
   if (!(operand < kInf)) return {};
   const auto out = static_cast<std::size_t>(conv.shape.out), in = static_cast<std::size_t>(conv.shape.in);
   const std::size_t taps = conv.taps(), each = out * in * taps;
   const std::vector<double> factors = factors_at(rows, 1, in * conv.groups);
-  const ScaledWeights weights = scaled_weights(*conv.weights, call.hull(1).magnitude() * largest_factor(rows), taps,
-                                               [&](std::size_t i) { return factors[i / (out * in) * in + i % in]; });
+  const double largest = call.hull(1).magnitude() * largest_factor(rows);
+  const auto fill = [&](std::size_t row, std::span<double> by) {
+    for (std::size_t k = 0; k < by.size(); ++k) by[k] = factors[row / out * in + k / taps];
+  };
+  const ScaledWeights weights = scaled_weights(call, 1, *conv.weights, largest, fill);
   Stretch most = stretch_of(conv, weights, rows.for_reach);
   most.one =
       longest_column(weights.values, in * conv.groups, [&](std::size_t i) { return i / each * in + i / taps % in; });
@@ -276,14 +304,17 @@ Length length_conv_transpose(RangeCall& call, const Rows& rows) {
 namespace {
 
 // Of rows times the matrix [depth, results], or [results, depth] where it is turned; all times a factor.
-Stretch stretch_of(const RangeCall& call, std::size_t operand, const Tensor& matrix, bool turned, const Rows& rows,
+Stretch stretch_of(RangeCall& call, std::size_t operand, const Weights& matrix, bool turned, const Rows& rows,
                    std::size_t axis, double factor) {
-  const auto first = static_cast<std::size_t>(matrix.dim(0)), second = static_cast<std::size_t>(matrix.dim(1));
+  const auto first = static_cast<std::size_t>(matrix.dims[0]), second = static_cast<std::size_t>(matrix.dims[1]);
   std::vector<double> factors = factors_at(rows, axis, turned ? first : second);
   for (double& one : factors) one *= factor;
   const double largest = call.hull(operand).magnitude() * largest_factor(rows) * std::abs(factor);
-  const ScaledWeights weights = scaled_weights(matrix, largest, turned ? second : 1,
-                                               [&](std::size_t i) { return factors[turned ? i : i % second]; });
+  const ScaledWeights weights =
+      scaled_weights(call, operand, matrix, largest, [&](std::size_t row, std::span<double> by) {
+        if (turned) std::ranges::fill(by, factors[row]);
+        else std::ranges::copy(factors, by.begin());
+      });
   Stretch result;
   result.magnitudes = euclidean_size(weights.values);
   result.most =
@@ -295,8 +326,9 @@ Stretch stretch_of(const RangeCall& call, std::size_t operand, const Tensor& mat
   return result;
 }
 
-bool is_weight_matrix(const Tensor* tensor) {
-  return tensor != nullptr && tensor->rank() == 2 && is_float(tensor->dtype()) && !tensor->empty();
+std::optional<Weights> weight_matrix(RangeCall& call, std::size_t i) {
+  std::optional<Weights> weights = float_weights(call, i, 2);
+  return weights && weights->dims.size() == 2 ? weights : std::nullopt;
 }
 
 bool has_axis(std::uint32_t axes, std::size_t axis) { return axis < 32 && (axes >> axis & 1U) != 0; }
@@ -307,23 +339,27 @@ Length length_matmul(RangeCall& call, const Rows& rows) {
   const Type& type = call.out_type(0);
   const std::size_t rank = type.shape.size();
   if (!type.ranked || rank < 2 || rank > 31) return {};
-  const bool right = is_weight_matrix(call.value(1, kMostWeights));
+  std::optional<Weights> weights = weight_matrix(call, 1);
+  const bool right = weights.has_value();
   const std::size_t data = right ? 0 : 1, axis = right ? rank - 1 : rank - 2;
-  if (!right && !is_weight_matrix(call.value(0, kMostWeights))) return {};
+  if (!right) weights = weight_matrix(call, 0);
   const AbsTensor& x = call.in(data);
-  if (!x.ranked || x.rank() != rank || !has_axis(rows.axes, axis) || !call.hull(1 - data).is_finite()) return {};
+  if (!weights || !x.ranked || x.rank() != rank || !has_axis(rows.axes, axis)) return {};
   const double operand = call.length(data, {.axes = rows.axes});
   if (!(operand < kInf)) return {};
-  const Stretch by = stretch_of(call, 1 - data, *call.value(1 - data, kMostWeights), !right, rows, axis, 1);
+  const Stretch by = stretch_of(call, 1 - data, *weights, !right, rows, axis, 1);
   return stretched(call, rows, by, operand, 0, 0);
 }
 
-Length length_gemm(RangeCall& call, const Rows& rows) {
-  const Tensor* weights = call.value(1, kMostWeights);
+Length length_gemm(RangeCall& call, const Rows& asked) {
+  const std::optional<Weights> weights = weight_matrix(call, 1);
   const AbsTensor& a = call.in(0);
   const double alpha = call.real("alpha"), beta = call.real("beta");
-  if (!is_weight_matrix(weights) || !a.ranked || a.rank() != 2 || !call.out_type(0).ranked) return {};
-  if (!has_axis(rows.axes, 1) || call.has_attr("broadcast") || !call.hull(1).is_finite()) return {};
+  if (!weights || !a.ranked || a.rank() != 2 || !call.out_type(0).ranked) return {};
+  if (!has_axis(asked.axes, 1) || call.has_attr("broadcast")) return {};
+  // Factors below 1 make results smaller than sums on the way to them, and rows shorter than their reach.
+  Rows rows = asked;
+  rows.for_reach = asked.for_reach && std::abs(alpha) >= 1 && std::abs(beta) >= 1;
   std::uint32_t axes = rows.axes;
   if (call.integer("transA") != 0) axes = (rows.axes & 1U) << 1U | (rows.axes >> 1U & 1U);
   const double operand = call.length(0, {.axes = axes});

@@ -133,11 +133,12 @@ class Symbol {
   static std::vector<double> as_real(std::span<const double> a, std::span<const double> b, std::size_t columns) {
     std::vector<double> matrix(4 * a.size());
     double *upper = matrix.data(), *lower = upper + 2 * a.size();
-    for (std::size_t i = 0; i < a.size(); ++i) {
-      const std::size_t to = i / columns * 2 * columns + i % columns;
-      upper[to] = lower[to + columns] = a[i];
-      lower[to] = b[i];
-      upper[to + columns] = -b[i];
+    for (std::size_t i = 0; i < a.size(); i += columns, upper += columns, lower += columns) {
+      for (std::size_t k = i; k < i + columns; ++k, ++upper, ++lower) {
+        *upper = lower[columns] = a[k];
+        *lower = b[k];
+        upper[columns] = -b[k];
+      }
     }
     return matrix;
   }
@@ -152,12 +153,13 @@ class Symbol {
 }  // namespace
 
 double symbol_bound(std::span<const float> weights, const KernelShape& kernel) {
-  double size = 0;
-  for (const float weight : weights) size += std::abs(static_cast<double>(weight));
-  // Cosines and sums are off by a little, relative to all weights together.
   for (const std::int64_t steps : {8, 5}) {
     Symbol symbol(kernel, steps);
-    if (symbol.products() <= kMostProducts) return symbol.bound(weights) + 1e-12 * size;
+    if (symbol.products() > kMostProducts) continue;
+    double size = 0;
+    for (const float weight : weights) size += std::abs(static_cast<double>(weight));
+    // Cosines and sums are off by a little, relative to all weights together.
+    return symbol.bound(weights) + 1e-12 * size;
   }
   return kInf;
 }
