@@ -8,6 +8,7 @@
 #include "check/analyzer.h"
 #include "check/causes.h"
 #include "check/convert.h"
+#include "domain/constant_cells.h"
 
 namespace finity {
 
@@ -263,11 +264,7 @@ AbsTensor Analyzer::constant_range(ValueId id) {
     return from_tensor(std::make_shared<const Tensor>(*types_.known[id.at()]), options_.ranges.max_cells);
   }
   if (value.constant && value.constant->missing().empty()) {
-    constexpr std::int64_t kKeep = 1 << 16;
-    const auto tensor = std::make_shared<const Tensor>(value.constant->load());
-    AbsTensor range = from_tensor(tensor, options_.ranges.max_cells);
-    if (tensor->size() > kKeep) range.exact.reset();
-    return range;
+    return from_constant(*value.constant, options_.ranges.max_cells);
   }
   if (value.constant) return uniform(types_[id], any_finite(types_[id].dtype));
   return uniform(types_[id], top(types_[id].dtype));

@@ -133,7 +133,7 @@ class Analyzer {
   // lengths.cpp
   bool measurable(const Node& node) const;
   void shorten(const Node& node, RangeCall& call);
-  double length_of(ValueId id, const Rows& rows);
+  double length_of(ValueId id, Rows rows);
   double length_behind(ValueId id, const Rows& rows);
   void remember_length(ValueId id, const Rows& rows, double length, AbsTensor& range);
 

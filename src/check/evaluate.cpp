@@ -88,14 +88,13 @@ bool Analyzer::fold(NodeId id, const Node& node, const Operands& operands) {
   const bool one_way = options_.ranges.runtime == Runtime::exact || op.analysis.grants.ways.none();
   if (!folds(op, node.attrs, floats) || (floats && (!one_way || leaves_integers(node))) || node.outputs.empty())
     return false;
-  std::vector<Datum> inputs(operands.size());
-  for (std::size_t i = 0; i < operands.size(); ++i) {
-    if (operands[i].range == nullptr) continue;
-    const AbsTensor& known = get(node.inputs[i]);
-    if (!known.exact) return false;
-    const Tensor& tensor = *known.exact;
-    if (tensor.size() > kFoldElements) return false;
-    inputs[i] = tensor;
+  const auto known = [&](ValueId input) -> const Tensor* { return input.valid() ? get(input).exact.get() : nullptr; };
+  for (const ValueId input : node.inputs) {
+    if (input.valid() && (known(input) == nullptr || known(input)->size() > kFoldElements)) return false;
+  }
+  std::vector<Datum> inputs(node.inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (const Tensor* tensor = known(node.inputs[i]); tensor != nullptr) inputs[i] = *tensor;
   }
   for (const ValueId out : node.outputs) {
     if (out.valid() && !small_enough(types_[out])) return false;

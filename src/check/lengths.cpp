@@ -55,12 +55,17 @@ void keep_below(AbsTensor& x, const Length& length) {
   }
 }
 
+// A length that says more than the elements becomes a relation.
+void relate(AbsTensor& x, const Rows& rows, double length) {
+  if (!(length < length_by_elements(x, rows))) return;
+  x.relations.push_back(RowBound{.axes = rows.axes, .of = Of::norm, .in = {.lo = 0, .hi = length}});
+}
+
 }  // namespace
 
 void Analyzer::remember_length(ValueId id, const Rows& rows, double length, AbsTensor& range) {
   lengths_[key_of(id, rows.axes)] = length;
-  if (!(length < length_by_elements(range, rows))) return;
-  range.relations.push_back(RowBound{.axes = rows.axes, .of = Of::norm, .in = {.lo = 0, .hi = length}});
+  relate(range, rows, length);
 }
 
 bool Analyzer::measurable(const Node& node) const {
@@ -76,17 +81,23 @@ void Analyzer::shorten(const Node& node, RangeCall& call) {
     AbsTensor& result = call.outs()[i];
     if (!call.given()[i] || !node.outputs[i].valid() || !is_float(result.dtype)) continue;
     if (settings.lengths == Lengths::of_large && !is_large(result.dtype, result.hull())) continue;
-    for (const Rows& rows : rows_of(result)) {
+    for (Rows rows : rows_of(result)) {
+      // How long the rows of sums of products are is found out when someone asks for it: their elements lie within
+      // the reach of one sum, and that is never more.
+      rows.for_reach = settings.lengths == Lengths::of_large;
       const Length length = ask(node, call, rows);
       if (!(length.rows < kInf)) continue;
       keep_below(result, length);
-      remember_length(node.outputs[i], rows, std::min(length.rows, length_by_elements(result, rows)), result);
+      const double rows_length = std::min(length.rows, length_by_elements(result, rows));
+      if (length.rough) relate(result, rows, rows_length);
+      else remember_length(node.outputs[i], rows, rows_length, result);
     }
   }
 }
 
-double Analyzer::length_of(ValueId id, const Rows& rows) {
+double Analyzer::length_of(ValueId id, Rows rows) {
   if (!id.valid()) return kInf;
+  rows.for_reach = false;  // a rule may have handed it on
   const AbsTensor& x = get(id);
   const double plain = length_by_elements(x, rows);
   if (!(plain < kInf) || x.rank() > kMostAxes) return kInf;

@@ -100,7 +100,7 @@ void set_limits(AbsTensor& x, const Type& type) {
   x.limits.clear();
   if (!type.is_tensor()) return;
   if (!x.ranked) x.limits = {limits_of(type.elements())};
-  else if (type.ranked && type.shape.size() == x.rank() && !type.dims()) {
+  else if (type.ranked && type.shape.size() == x.rank() && !std::ranges::all_of(type.shape, &Dim::known)) {
     for (const Dim& dim : type.shape) x.limits.push_back(limits_of(dim));
   }
 }

@@ -1,10 +1,14 @@
 // Ranges of known elements: one pass over weights, and grids that follow the data.
+#include "domain/constant_cells.h"
+
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
+#include <optional>
 #include <type_traits>
 
 #include "domain/grid.h"
@@ -152,12 +156,8 @@ Range integer_range(std::span<const T> values) {
   return range;
 }
 
-Range range_of_part(const Tensor& tensor, std::size_t begin, std::size_t end) {
-  const DType dtype = tensor.dtype();
-  const std::size_t count = end - begin;
-  if (count == 0) return {};
-  if (!is_float(dtype) && !is_int(dtype) && dtype != DType::boolean) return top(dtype);
-  const std::byte* bytes = tensor.bytes().data() + begin * static_cast<std::size_t>(info(dtype).memory_bytes);
+// Of formats that have a fast pass.
+std::optional<Range> plain_float_range(DType dtype, const std::byte* bytes, std::size_t count) {
   switch (dtype) {
     case DType::float32:
       return float_range<std::int32_t>(bytes, count, 0x7f800000, 23, [](std::int32_t bits) {
@@ -172,8 +172,17 @@ Range range_of_part(const Tensor& tensor, std::size_t begin, std::size_t end) {
           bytes, count, dtype == DType::float16 ? std::int16_t{0x7c00} : std::int16_t{0x7f80},
           dtype == DType::float16 ? 10 : 7,
           [dtype](std::int16_t bits) { return decode_float(dtype, static_cast<std::uint16_t>(bits)); });
-    default: break;
+    default: return std::nullopt;
   }
+}
+
+Range range_of_part(const Tensor& tensor, std::size_t begin, std::size_t end) {
+  const DType dtype = tensor.dtype();
+  const std::size_t count = end - begin;
+  if (count == 0) return {};
+  if (!is_float(dtype) && !is_int(dtype) && dtype != DType::boolean) return top(dtype);
+  const std::byte* bytes = tensor.bytes().data() + begin * static_cast<std::size_t>(info(dtype).memory_bytes);
+  if (const std::optional<Range> range = plain_float_range(dtype, bytes, count)) return *range;
   if (is_float(dtype)) {
     return careful_range(begin, end,
                          [&](std::size_t i) { return decode_float(dtype, tensor.data<std::uint8_t>()[i]); });
@@ -187,19 +196,36 @@ Range range_of_part(const Tensor& tensor, std::size_t begin, std::size_t end) {
   });
 }
 
-bool same_element(const Tensor& tensor, std::size_t i, std::size_t j) {
-  const std::size_t size = static_cast<std::size_t>(info(tensor.dtype()).memory_bytes);
-  return std::memcmp(tensor.bytes().data() + i * size, tensor.bytes().data() + j * size, size) == 0;
+// Where elements of this many bytes differ from those before them, up to `most` places.
+template <class Bits>
+Cuts changes(const Tensor& tensor, std::size_t most) {
+  const std::byte* bytes = tensor.bytes().data();
+  const auto count = static_cast<std::size_t>(tensor.size());
+  Cuts cuts;
+  Bits before{};
+  for (std::size_t i = 0; i < count && cuts.size() < most; ++i) {
+    Bits bits{};
+    std::memcpy(&bits, bytes + i * sizeof(Bits), sizeof(Bits));
+    if (i > 0 && bits != before) cuts.push_back(static_cast<std::int64_t>(i));
+    before = bits;
+  }
+  return cuts;
+}
+
+Cuts changes(const Tensor& tensor, std::size_t most) {
+  switch (info(tensor.dtype()).memory_bytes) {
+    case 1: return changes<std::uint8_t>(tensor, most);
+    case 2: return changes<std::uint16_t>(tensor, most);
+    case 4: return changes<std::uint32_t>(tensor, most);
+    default: return changes<std::uint64_t>(tensor, most);
+  }
 }
 
 // Where a vector's elements change, if that is at no more than max_cells - 1 places; else even chunks.
 Cuts cuts_of_vector(const Tensor& tensor, std::size_t max_cells) {
-  const auto count = static_cast<std::size_t>(tensor.size());
-  Cuts cuts;
-  for (std::size_t i = 1; i < count && cuts.size() < max_cells; ++i) {
-    if (!same_element(tensor, i - 1, i)) cuts.push_back(static_cast<std::int64_t>(i));
-  }
+  Cuts cuts = changes(tensor, max_cells);
   if (cuts.size() < max_cells) return cuts;
+  const auto count = static_cast<std::size_t>(tensor.size());
   cuts.clear();
   for (std::size_t i = 1; i < max_cells; ++i) cuts.push_back(static_cast<std::int64_t>(count * i / max_cells));
   cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
@@ -207,8 +233,8 @@ Cuts cuts_of_vector(const Tensor& tensor, std::size_t max_cells) {
 }
 
 Cuts every_cut(std::int64_t size) {
-  Cuts cuts;
-  for (std::int64_t i = 1; i < size; ++i) cuts.push_back(i);
+  Cuts cuts(static_cast<std::size_t>(std::max<std::int64_t>(size - 1, 0)));
+  std::iota(cuts.begin(), cuts.end(), std::int64_t{1});
   return cuts;
 }
 
@@ -241,14 +267,12 @@ int column_axis(const Tensor& tensor, std::size_t max_cells) {
 
 AbsTensor gridded(const Tensor& tensor, std::size_t max_cells) {
   const auto count = static_cast<std::size_t>(tensor.size());
-  std::vector<Cuts> cuts(tensor.rank());
   std::size_t long_axes = 0;
   std::size_t axis = 0;
   for (std::size_t i = 0; i < tensor.rank(); ++i) {
     if (tensor.dim(i) <= 1) continue;
     ++long_axes;
     axis = i;
-    if (count <= max_cells) cuts[i] = every_cut(tensor.dim(i));
   }
   if (count <= 1 || max_cells <= 1) return uniform(tensor.dtype(), tensor.dims(), range_of(tensor));
   if (count > max_cells && long_axes > 1) {
@@ -256,6 +280,8 @@ AbsTensor gridded(const Tensor& tensor, std::size_t max_cells) {
     if (columns >= 0) return cells_along(tensor, static_cast<std::size_t>(columns));
     return uniform(tensor.dtype(), tensor.dims(), range_of(tensor));
   }
+  std::vector<Cuts> cuts(tensor.rank());
+  for (std::size_t i = 0; i < tensor.rank() && long_axes > 1; ++i) cuts[i] = every_cut(tensor.dim(i));
   if (long_axes == 1) cuts[axis] = cuts_of_vector(tensor, max_cells);
   AbsTensor result = empty_grid(tensor.dtype(), tensor.dims(), std::move(cuts));
   for (std::size_t i = 0; i < result.cells.size(); ++i) {
@@ -309,6 +335,20 @@ AbsTensor from_tensor(std::shared_ptr<const Tensor> tensor, std::size_t max_cell
     result.exact = std::move(tensor);
   }
   return result;
+}
+
+AbsTensor from_constant(const Constant& constant, std::size_t max_cells) {
+  const Dims& dims = constant.dims();
+  const std::int64_t count = element_count(dims);
+  const std::span<const std::byte> raw = constant.raw();
+  const bool plain = raw.size() == static_cast<std::size_t>(count * info(constant.dtype()).memory_bytes);
+  // One cell, and elements that nobody will ask for: see gridded().
+  const bool table = std::ranges::count_if(dims, [](std::int64_t size) { return size > 1; }) > 1;
+  if (plain && table && count > kExactElements && static_cast<std::size_t>(count) > max_cells) {
+    const auto range = plain_float_range(constant.dtype(), raw.data(), static_cast<std::size_t>(count));
+    if (range) return uniform(constant.dtype(), dims, *range);
+  }
+  return from_tensor(std::make_shared<const Tensor>(constant.load()), max_cells);
 }
 
 }  // namespace finity

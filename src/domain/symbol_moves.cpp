@@ -198,8 +198,9 @@ std::string reshape_step(const Dims& from, const Dims& to) {
   return source == result ? "" : "R" + source + ">" + result;
 }
 
-std::string composed(std::string_view chain, std::string_view step_text) {
-  if (step_text.empty()) return std::string(chain);
+namespace {
+
+std::string compose(std::string_view chain, std::string_view step_text) {
   std::vector<Step> steps;
   for (const std::string_view part : split(chain, '|')) steps.push_back(parse(part));
   const Step step = parse(step_text);
@@ -216,6 +217,20 @@ std::string composed(std::string_view chain, std::string_view step_text) {
   std::string result;
   for (const Step& one : steps) result += (result.empty() ? "" : "|") + to_text(one);
   return result;
+}
+
+}  // namespace
+
+std::string composed(std::string_view chain, std::string_view step) {
+  if (step.empty()) return std::string(chain);
+  // The cells of a tensor move together: mostly it is the same question again.
+  struct Answer {
+    std::string chain = {}, step = {}, result = {};
+  };
+  thread_local Answer last;
+  if (last.step != step || last.chain != chain)
+    last = {.chain = std::string(chain), .step = std::string(step), .result = compose(chain, step)};
+  return last.result;
 }
 
 }  // namespace finity

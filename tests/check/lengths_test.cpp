@@ -314,6 +314,94 @@ TEST(SpectralBound, LiesJustAboveTheLargestSingularValue) {
   EXPECT_FALSE(spectral_bound(broken, 2, 2) < kInf);
 }
 
+// A matrix whose largest singular value is known.
+struct Known {
+  std::size_t rows = 0, columns = 0;
+  std::vector<double> matrix = {};
+  double largest = 0;
+};
+
+// Reflections leave lengths as they are: a diagonal between some of them keeps its singular values.
+Known reflected(Rng& rng, std::size_t rows, std::size_t columns, const std::vector<double>& diagonal) {
+  Known result{.rows = rows, .columns = columns, .matrix = std::vector<double>(rows * columns)};
+  for (std::size_t i = 0; i < std::min(rows, columns); ++i) {
+    result.matrix[i * columns + i] = diagonal[i % diagonal.size()];
+    result.largest = std::max(result.largest, std::abs(diagonal[i % diagonal.size()]));
+  }
+  const auto reflect = [&](std::size_t count, std::size_t step, std::size_t others, std::size_t other_step) {
+    std::vector<double> normal(count);
+    double squares = 0;
+    for (double& x : normal) x = rng.normal(), squares += x * x;
+    for (std::size_t j = 0; j < others; ++j) {
+      double dot = 0;
+      for (std::size_t i = 0; i < count; ++i) dot += normal[i] * result.matrix[i * step + j * other_step];
+      for (std::size_t i = 0; i < count; ++i) result.matrix[i * step + j * other_step] -= 2 * dot / squares * normal[i];
+    }
+  };
+  for (int round = 0; round < 2; ++round) {
+    reflect(rows, columns, columns, 1);
+    reflect(columns, 1, rows, columns);
+  }
+  return result;
+}
+
+TEST(SpectralBound, HoldsWhereTheLargestSingularValueIsKnown) {
+  Rng rng(11);
+  const std::vector<std::vector<double>> diagonals = {
+      {1}, {1, 0.999}, {1, 0.5, 0.25, 1e-9}, {1, 1e-3}, {3, 1, 1, 1, 1, 1, 1}, {1e-20, 1e-12}, {0, 0, 7}};
+  const std::size_t shapes[][2] = {{16, 16}, {17, 33}, {150, 20}, {64, 700}, {300, 260}};
+  for (const std::vector<double>& diagonal : diagonals) {
+    for (const auto& shape : shapes) {
+      Known known = reflected(rng, shape[0], shape[1], diagonal);
+      const double room = std::pow(static_cast<double>(std::min(shape[0], shape[1])), 1.0 / 32) * 1.02;
+      const double bound = spectral_bound(known.matrix, known.rows, known.columns);
+      EXPECT_GE(bound, known.largest * (1 - 1e-12)) << shape[0] << " x " << shape[1];
+      EXPECT_LE(bound, known.largest * room) << shape[0] << " x " << shape[1];
+    }
+  }
+}
+
+TEST(SpectralBound, OfFloatsHasTheColumnsFactors) {
+  Rng rng(12);
+  for (int round = 0; round < 30; ++round) {
+    const std::size_t rows = 1 + rng.below(40), taps = 1 + rng.below(9), columns = taps * (1 + rng.below(20));
+    const double scale = std::exp(rng.normal() * 10);
+    std::vector<double> factors(taps), plain(rows * columns);
+    std::vector<float> floats(plain.size());
+    for (double& factor : factors) factor = rng.below(5) == 0 ? 0 : std::exp(rng.normal() * 3);
+    for (std::size_t i = 0; i < plain.size(); ++i) {
+      floats[i] = static_cast<float>(rng.normal() * scale);
+      plain[i] = static_cast<double>(floats[i]) * factors[i % columns % taps];
+    }
+    const double bound = spectral_bound(floats, rows, columns, factors, euclidean_size(plain));
+    const double reached = stretch_reached(plain, rows, columns);
+    EXPECT_GE(bound, reached * (1 - 1e-12));
+    EXPECT_LE(bound, reached * 1.25);
+  }
+}
+
+// Too large for powers, and too large for anything: signs s_i t_j have one singular value, the root of their number.
+TEST(SpectralBound, OfLargeMatricesIsStillOne) {
+  Rng rng(13);
+  const std::size_t shapes[][2] = {{1100, 1100}, {1500, 1400}};
+  for (const auto& shape : shapes) {
+    std::vector<double> left(shape[0]), right(shape[1]), matrix;
+    for (double& sign : left) sign = rng.below(2) == 0 ? -1 : 1;
+    for (double& sign : right) sign = rng.below(2) == 0 ? -1 : 1;
+    for (const double a : left) {
+      for (const double b : right) matrix.push_back(a * b);
+    }
+    const double truth = std::sqrt(static_cast<double>(matrix.size()));
+    EXPECT_GE(spectral_bound(matrix, shape[0], shape[1]), truth * (1 - 1e-12));
+    EXPECT_LE(spectral_bound(matrix, shape[0], shape[1]), truth * 1.001);
+    // Of as many numbers along a diagonal, each is one.
+    std::vector<double> diagonal(matrix.size());
+    for (std::size_t i = 0; i < shape[1]; ++i) diagonal[i * shape[1] + i] = left[i];
+    EXPECT_GE(spectral_bound(diagonal, shape[0], shape[1]), 1 - 1e-12);
+    EXPECT_LE(spectral_bound(diagonal, shape[0], shape[1]), 1.05);
+  }
+}
+
 // ---- deep networks ---------------------------------------------------------------------------------
 
 // Convolutions of 16 channels with random kernels that neither grow nor vanish, with or without what is between them.

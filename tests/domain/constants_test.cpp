@@ -5,6 +5,7 @@
 
 #include "domain/abs_tensor.h"
 #include "domain/concrete.h"
+#include "domain/constant_cells.h"
 #include "tensor/convert.h"
 #include "tensor/float_formats.h"
 
@@ -92,6 +93,29 @@ TEST(FromTensor, SmallTensorsHaveACellPerDifferentElement) {
   EXPECT_EQ(cell_form(x, 0).constant, 1);
   EXPECT_EQ(cells_of({2, 2}, {5, 5, 5, 5}).cells.size(), 1U);
   EXPECT_EQ(cells_of({2, 3}, {1, 1, 2, 1, 1, 3}, 1).cells.size(), 1U);
+}
+
+// Large tables are read in place: what is said of them is what is said of their elements.
+TEST(FromConstant, IsWhatTheElementsSay) {
+  constexpr std::size_t kCount = 300 * 301;
+  for (const DType dtype : {DType::float32, DType::float64, DType::float16, DType::bfloat16, DType::float8e5m2}) {
+    for (const double odd : {0.25, 0.0, -300.0, kNaN, static_cast<double>(kInf)}) {
+      std::vector<double> values(kCount);
+      for (std::size_t i = 0; i < kCount; ++i) values[i] = 0.5 + static_cast<double>(i * 7919 % 100);
+      values[kCount - 3] = odd;
+      for (const Dims& dims : {Dims{300, 301}, Dims{1, 1, 300 * 301}, Dims{3, 100, 301}}) {
+        const Tensor tensor = from_elements<double>(dtype, dims, values);
+        for (const std::size_t max_cells : {std::size_t{1}, std::size_t{64}, ~std::size_t{0}}) {
+          const AbsTensor in_place = from_constant(*make_constant(tensor), max_cells);
+          const AbsTensor copied = from_tensor(std::make_shared<const Tensor>(tensor), max_cells);
+          EXPECT_EQ(in_place.cells, copied.cells) << name(dtype) << " " << odd;
+          EXPECT_EQ(in_place.cuts, copied.cuts);
+          EXPECT_EQ(in_place.sizes, copied.sizes);
+          EXPECT_EQ(in_place.exact == nullptr, copied.exact == nullptr);
+        }
+      }
+    }
+  }
 }
 
 TEST(FromTensor, MasksAreCutWhereTheyChange) {

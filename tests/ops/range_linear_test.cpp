@@ -37,6 +37,24 @@ TEST(WeightSums, TinyWeightsKeepTheirSign) {
   EXPECT_EQ(plain.negative(0, 1), 0);
 }
 
+// One weight of the other sign, however small beside however many others, is never lost.
+TEST(WeightSums, OneOddWeightShows) {
+  Rng rng = seeded(7);
+  for (int exponent = 0; exponent > -140; exponent -= 7) {
+    for (const std::int64_t depth : {2, 9, 64, 1500}) {
+      std::vector<double> values(static_cast<std::size_t>(depth) * 3);
+      for (double& value : values) value = 1 + static_cast<double>(rng.below(1000));
+      values[rng.below(static_cast<std::uint64_t>(depth)) * 3 + 1] = -std::ldexp(1.5, exponent);
+      const Tensor tensor = from_elements<double>(DType::float32, {depth, 3}, values);
+      const std::vector<WeightAxis> axes = {{depth, true}, {3, false}};
+      const WeightSums sums = weight_sums({DType::float32, tensor.bytes()}, axes);
+      EXPECT_LT(sums.negative(0, 1), 0) << exponent << " of " << depth;
+      EXPECT_EQ(sums.negative(0, 0), 0) << exponent << " of " << depth;
+      EXPECT_EQ(sums.negative(0, 2), 0) << exponent << " of " << depth;
+    }
+  }
+}
+
 TEST(WeightSums, AgreeWithPlainLoops) {
   Rng rng = seeded(1);
   constexpr DType kTypes[] = {DType::float32,      DType::float16,        DType::bfloat16,   DType::float64,

@@ -9,7 +9,10 @@
 // convolution stretches as much as the convolution it transposes.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <optional>
 
+#include "base/wide.h"
 #include "ops/norm/norm_attrs.h"
 #include "ops/shared/lengths.h"
 #include "ops/windows/conv_range.h"
@@ -32,11 +35,12 @@ struct Stretch {
 };
 
 Stretch larger(const Stretch& a, const Stretch& b) {
-  return {.most = std::max(a.most, b.most),
-          .magnitudes = std::max(a.magnitudes, b.magnitudes),
-          .one = std::max(a.one, b.one),
-          .terms = std::max(a.terms, b.terms),
-          .scale = std::max(a.scale, b.scale)};
+  const auto more = [](double x, double y) { return y <= x ? x : y; };  // NaN stays
+  return {.most = more(a.most, b.most),
+          .magnitudes = more(a.magnitudes, b.magnitudes),
+          .one = more(a.one, b.one),
+          .terms = more(a.terms, b.terms),
+          .scale = more(a.scale, b.scale)};
 }
 
 // Of the result for an operand of this length and an addend.
@@ -49,7 +53,8 @@ Length stretched(const RangeCall& call, const Rows& rows, const Stretch& by, dou
   const double length = (by.most + error * by.magnitudes) * operand + addend * (1 + error);
   const double reach = (by.one * operand + largest_addend) * (1 + error) + underflow;
   return {.rows = with_error(length, 0, underflow * largest_factor(rows), count_along(call.out_type(0), rows.axes)),
-          .reach = with_error(reach, 0, 0, 0)};
+          .reach = with_error(reach, 0, 0, 0),
+          .rough = rows.for_reach};
 }
 
 // The factor of a result's channel.
@@ -58,84 +63,172 @@ double factor_at(const Rows& rows, std::size_t axis, std::size_t k) {
   return rows.scaled == axis && k < rows.scale.size() ? std::abs(rows.scale[k]) : largest_factor(rows);
 }
 
-double size_of(std::span<const double> values) {
-  double squares = 0;
-  for (const double x : values) squares += x * x;
-  return std::sqrt(squares) * (1 + 1e-9);
+std::vector<double> factors_at(const Rows& rows, std::size_t axis, std::size_t count) {
+  std::vector<double> factors(count, largest_factor(rows));
+  for (std::size_t k = 0; k < count && rows.scaled == axis && k < rows.scale.size(); ++k)
+    factors[k] = std::abs(rows.scale[k]);
+  return factors;
+}
+
+// ---- weights -------------------------------------------------------------------------------
+
+// Weights times the factors of their results, as floats times a power of two, of which each is off by kRounding of
+// itself, or by less than float's smallest number.
+struct ScaledWeights {
+  std::vector<float> values = {};
+  double unit = 1;
+};
+constexpr double kRounding = 0x1p-23;
+
+FINITY_WIDE void scale_floats(const std::byte* from, std::size_t count, const double* by, double all, float* to) {
+  for (std::size_t i = 0; i < count; ++i) {
+    float x = 0;
+    std::memcpy(&x, from + i * sizeof x, sizeof x);
+    to[i] = static_cast<float>(static_cast<double>(x) * by[i] * all);
+  }
+}
+
+// Row by row of the first axis, of operand i; `fill(row, factors)` says by what the elements of a row are multiplied.
+// `largest` is about the largest product.
+template <class Fill>
+ScaledWeights scaled_weights(RangeCall& call, std::size_t i, const Weights& weights, double largest, const Fill& fill) {
+  const auto count = static_cast<std::size_t>(element_count(weights.dims));
+  ScaledWeights result{.values = std::vector<float>(count), .unit = power_of_two_above(largest)};
+  if (!std::isfinite(result.unit)) return {.values = std::vector<float>(count, std::nanf(""))};
+  const bool floats = weights.data.dtype == DType::float32;
+  const std::vector<double> others = floats ? std::vector<double>() : elements<double>(*call.value(i));
+  const auto rows = static_cast<std::size_t>(weights.dims[0]);
+  std::vector<double> by(count / rows);
+  for (std::size_t row = 0; row < rows; ++row) {
+    fill(row, std::span(by));
+    const std::size_t first = row * by.size();
+    float* to = result.values.data() + first;
+    if (floats) {
+      scale_floats(weights.data.bytes.data() + first * sizeof(float), by.size(), by.data(), 1 / result.unit, to);
+      continue;
+    }
+    for (std::size_t k = 0; k < by.size(); ++k) to[k] = static_cast<float>(others[first + k] * by[k] / result.unit);
+  }
+  return result;
+}
+
+// The operand's weights, where there are few enough, of a float format.
+std::optional<Weights> float_weights(RangeCall& call, std::size_t i, std::size_t least_rank) {
+  std::optional<Weights> weights = weights_of(call, i);
+  if (!weights || !is_float(weights->data.dtype) || weights->dims.size() < least_rank) return std::nullopt;
+  const std::int64_t count = element_count(weights->dims);
+  if (count == 0 || count > kMostWeights || !call.hull(i).is_finite()) return std::nullopt;
+  return weights;
+}
+
+// In units of the weights, back into numbers.
+Stretch in_numbers(Stretch stretch, double unit) {
+  constexpr double kTiny = 1e-30;  // what vanished of millions of weights
+  stretch.most = unit * (stretch.most + kRounding * stretch.magnitudes + kTiny);
+  stretch.magnitudes = unit * (stretch.magnitudes * (1 + 2 * kRounding) + kTiny);
+  stretch.one = unit * (stretch.one * (1 + 2 * kRounding) + kTiny);
+  return stretch;
+}
+
+// The longest of some rows of this many weights.
+double longest_row(std::span<const float> values, std::size_t count) {
+  double most = 0;
+  for (std::size_t i = 0; i < values.size(); i += count) {
+    most = std::max(most, euclidean_size(values.subspan(i, count)));
+  }
+  return most;
+}
+
+// The root of the largest of the sums of squares of all elements i with the same place_of(i).
+template <class Place>
+double longest_column(std::span<const float> values, std::size_t places, const Place& place_of) {
+  std::vector<double> squares(places);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    squares[place_of(i)] += static_cast<double>(values[i]) * static_cast<double>(values[i]);
+  }
+  return std::sqrt(*std::ranges::max_element(squares)) * (1 + 1e-9);
 }
 
 // ---- convolutions --------------------------------------------------------------------------
 
-// One group of a kernel: weights [out, in, taps].
-struct Kernel {
-  std::size_t out = 0, in = 0, taps = 0;
-  std::vector<double> weights = {};
-
-  double tap_size(std::size_t tap) const {
-    double squares = 0;
-    for (std::size_t i = tap; i < weights.size(); i += taps) squares += weights[i] * weights[i];
-    return std::sqrt(squares) * (1 + 1e-9);
+// Of weights [out, in, taps], by tap.
+std::vector<double> tap_sizes(std::span<const float> weights, std::size_t taps) {
+  if (taps == 1) return {euclidean_size(weights)};
+  constexpr std::size_t kRows = 16;  // added up on their own, for speed
+  std::vector<double> squares(taps * kRows);
+  std::size_t i = 0;
+  for (; i + squares.size() <= weights.size(); i += squares.size()) {
+    for (std::size_t k = 0; k < squares.size(); ++k) {
+      squares[k] += static_cast<double>(weights[i + k]) * static_cast<double>(weights[i + k]);
+    }
   }
-};
-
-Stretch stretch_of(const Kernel& kernel, const KernelShape& shape,
-                   const std::vector<std::vector<std::int64_t>>& classes) {
-  std::vector<double> sizes(kernel.taps);
-  for (std::size_t tap = 0; tap < kernel.taps; ++tap) sizes[tap] = kernel.tap_size(tap);
-  double meeting = 0;
-  for (const std::vector<std::int64_t>& taps : classes) {
-    double sum = 0;
-    for (const std::int64_t tap : taps) sum += sizes[static_cast<std::size_t>(tap)];
-    meeting = std::max(meeting, sum);
-  }
-  std::vector<double> matrix = kernel.weights;
-  for (std::size_t i = 0; i < matrix.size(); ++i) {
-    const double size = sizes[i % kernel.taps];
-    matrix[i] = size > 0 ? matrix[i] / std::sqrt(size) : 0;
-  }
-  const double root = std::sqrt(meeting) * (1 + 1e-9);
-  double most = symbol_bound(kernel.weights, shape);
-  if (!(most < kInf)) most = root * spectral_bound(matrix, kernel.out, kernel.in * kernel.taps);
-  return {.most = std::min(most, root * size_of(matrix)), .magnitudes = root * size_of(matrix)};
+  for (; i < weights.size(); ++i)
+    squares[i % taps] += static_cast<double>(weights[i]) * static_cast<double>(weights[i]);
+  std::vector<double> sizes(taps);
+  for (std::size_t k = 0; k < squares.size(); ++k) sizes[k % taps] += squares[k];
+  for (double& size : sizes) size = std::sqrt(size) * (1 + 1e-9);
+  return sizes;
 }
 
-// Axis 0 of the weights times the factors of its channels (or axis 1 of each group, for a transposed convolution).
-std::vector<double> scaled_weights(const Tensor& weights, const Rows& rows, std::size_t groups, bool transposed) {
-  std::vector<double> values = elements<double>(weights);
-  if (rows.scale.empty()) return values;
-  const auto first = static_cast<std::size_t>(weights.dim(0)), second = static_cast<std::size_t>(weights.dim(1));
-  const std::size_t taps = values.size() / std::max<std::size_t>(first * second, 1);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const std::size_t a = i / (second * taps), b = i / taps % second;
-    values[i] *= factor_at(rows, 1, transposed ? a / (first / groups) * second + b : a);
+using TapClasses = std::vector<std::vector<std::int64_t>>;
+
+// Of one group, in units of its weights.
+Stretch stretch_of(std::span<const float> weights, const KernelShape& shape, const TapClasses& classes, bool rough) {
+  const auto out = static_cast<std::size_t>(shape.out), columns = weights.size() / out;
+  const std::size_t taps = columns / static_cast<std::size_t>(shape.in);
+  const std::vector<double> sizes = tap_sizes(weights, taps);
+  double meeting = 0, all = 0;
+  for (const std::vector<std::int64_t>& together : classes) {
+    double sum = 0;
+    for (const std::int64_t tap : together) sum += sizes[static_cast<std::size_t>(tap)];
+    meeting = std::max(meeting, sum);
+    all += sum;
   }
-  return values;
+  // The matrix [W_t / sqrt(p_t)]_t has this Frobenius norm.
+  const double root = std::sqrt(meeting) * (1 + 1e-9), size = std::sqrt(all) * (1 + 1e-9);
+  Stretch result{.most = root * size, .magnitudes = root * size};
+  if (rough) return result;
+  const bool apart = std::ranges::all_of(classes, [](const auto& together) { return together.size() == 1; });
+  if (apart) {  // every p_t may be 1
+    result.most = std::min(result.most, spectral_bound(weights, out, columns, {}, euclidean_size(weights)));
+    return result;
+  }
+  double most = symbol_bound(weights, shape);
+  if (!(most < kInf)) {
+    std::vector<double> factors(taps);
+    for (std::size_t t = 0; t < taps; ++t) factors[t] = sizes[t] > 0 ? 1 / std::sqrt(sizes[t]) : 0;
+    most = root * spectral_bound(weights, out, columns, factors, size);
+  }
+  result.most = std::min(result.most, most);
+  return result;
 }
 
 struct ConvWeights {
-  const Tensor* weights = nullptr;
+  std::optional<Weights> weights = {};
   std::size_t groups = 1;
   KernelShape shape = {};
-  std::vector<std::vector<std::int64_t>> classes = {};
+  TapClasses classes = {};
+
+  std::size_t taps() const { return static_cast<std::size_t>(element_count(shape.taps)); }
 };
 
-// Null weights where lengths say nothing.
+// No weights where lengths say nothing.
 ConvWeights conv_weights(RangeCall& call, const Rows& rows) {
   const Type& type = call.out_type(0);
-  const Tensor* weights = call.value(1, kMostWeights);
-  if (!type.ranked || weights == nullptr || !is_float(weights->dtype()) || weights->rank() < 3) return {};
+  ConvWeights result{.weights = float_weights(call, 1, 3)};
+  if (!type.ranked || !result.weights) return {};
+  const Dims& dims = result.weights->dims;
   const std::int64_t groups = call.integer("group", 1);
-  const std::size_t rank = weights->rank();
+  const std::size_t rank = dims.size();
   if (rows.axes != all_but_first(type.shape.size()) || type.shape.size() != rank || rank > 31) return {};
-  if (groups < 1 || weights->dim(0) % groups != 0 || weights->empty() || !call.hull(1).is_finite()) return {};
-  KernelShape shape{.out = weights->dim(0) / groups,
-                    .in = weights->dim(1),
-                    .taps = {weights->dims().begin() + 2, weights->dims().end()},
-                    .strides = steps_of(call, "strides", rank - 2),
-                    .dilations = steps_of(call, "dilations", rank - 2)};
-  ConvWeights result{.weights = weights, .groups = static_cast<std::size_t>(groups)};
-  result.classes = tap_classes(shape.taps, shape.strides, shape.dilations);
-  result.shape = std::move(shape);
+  if (groups < 1 || dims[0] % groups != 0) return {};
+  result.groups = static_cast<std::size_t>(groups);
+  result.shape = {.out = dims[0] / groups,
+                  .in = dims[1],
+                  .taps = {dims.begin() + 2, dims.end()},
+                  .strides = steps_of(call, "strides", rank - 2),
+                  .dilations = steps_of(call, "dilations", rank - 2)};
+  result.classes = tap_classes(result.shape.taps, result.shape.strides, result.shape.dilations);
   return result;
 }
 
@@ -151,53 +244,58 @@ Length with_bias(RangeCall& call, const Rows& rows, const Stretch& by, double op
       if (!(std::abs(values[k]) <= largest)) largest = std::abs(values[k]);
       values[k] *= factor_at(rows, 1, k);
     }
-    addend = size_of(values) * std::sqrt(count_along(call.out_type(0), rows.axes & ~3U));
+    addend = euclidean_size(values) * std::sqrt(count_along(call.out_type(0), rows.axes & ~3U));
   }
   return stretched(call, rows, by, operand, addend, largest);
+}
+
+// The longest of the groups, by their own weights.
+Stretch stretch_of(const ConvWeights& conv, const ScaledWeights& weights, bool rough) {
+  Stretch most;
+  const std::size_t each = weights.values.size() / conv.groups;
+  for (std::size_t group = 0; group < conv.groups; ++group) {
+    const auto own = std::span(weights.values).subspan(group * each, each);
+    most = larger(most, stretch_of(own, conv.shape, conv.classes, rough));
+  }
+  return most;
 }
 
 }  // namespace
 
 Length length_conv(RangeCall& call, const Rows& rows) {
   const ConvWeights conv = conv_weights(call, rows);
-  const double operand = conv.weights == nullptr ? kInf : call.length(0, {.axes = rows.axes});
+  const double operand = conv.weights ? call.length(0, {.axes = rows.axes}) : kInf;
   if (!(operand < kInf)) return {};
-  const std::vector<double> values = scaled_weights(*conv.weights, rows, conv.groups, false);
-  Kernel kernel{.out = static_cast<std::size_t>(conv.weights->dim(0)) / conv.groups,
-                .in = static_cast<std::size_t>(conv.weights->dim(1))};
-  kernel.taps = values.size() / (kernel.out * conv.groups * kernel.in);
-  const std::size_t each = values.size() / conv.groups, one = kernel.in * kernel.taps;
-  Stretch most{.terms = static_cast<double>(one)};
-  for (std::size_t group = 0; group < conv.groups; ++group) {
-    const auto begin = values.begin() + static_cast<std::ptrdiff_t>(group * each);
-    kernel.weights.assign(begin, begin + static_cast<std::ptrdiff_t>(each));
-    most = larger(most, stretch_of(kernel, conv.shape, conv.classes));
-  }
-  for (std::size_t i = 0; i < values.size() && rows.scale.empty(); i += one) {
-    most.one = std::max(most.one, size_of(std::span(values).subspan(i, one)));
-  }
+  const std::size_t one = static_cast<std::size_t>(conv.shape.in) * conv.taps();
+  const std::vector<double> factors = factors_at(rows, 1, static_cast<std::size_t>(conv.weights->dims[0]));
+  const double largest = call.hull(1).magnitude() * largest_factor(rows);
+  const ScaledWeights weights =
+      scaled_weights(call, 1, *conv.weights, largest,
+                     [&](std::size_t row, std::span<double> by) { std::ranges::fill(by, factors[row]); });
+  Stretch most = stretch_of(conv, weights, rows.for_reach);
+  if (rows.scale.empty()) most.one = longest_row(weights.values, one);
+  most = in_numbers(most, weights.unit);
+  most.terms = static_cast<double>(one);
   return with_bias(call, rows, most, operand);
 }
 
 Length length_conv_transpose(RangeCall& call, const Rows& rows) {
   const ConvWeights conv = conv_weights(call, rows);
-  const double operand = conv.weights == nullptr ? kInf : call.length(0, {.axes = rows.axes});
+  const double operand = conv.weights ? call.length(0, {.axes = rows.axes}) : kInf;
   if (!(operand < kInf)) return {};
-  const std::vector<double> values = scaled_weights(*conv.weights, rows, conv.groups, true);
-  Kernel kernel{.out = static_cast<std::size_t>(conv.weights->dim(0)) / conv.groups,
-                .in = static_cast<std::size_t>(conv.weights->dim(1))};
-  kernel.taps = values.size() / (kernel.out * conv.groups * kernel.in);
-  const std::size_t each = values.size() / conv.groups;
-  Stretch most{.terms = static_cast<double>(kernel.out * kernel.taps)};
-  for (std::size_t group = 0; group < conv.groups; ++group) {
-    const auto begin = values.begin() + static_cast<std::ptrdiff_t>(group * each);
-    kernel.weights.assign(begin, begin + static_cast<std::ptrdiff_t>(each));
-    most = larger(most, stretch_of(kernel, conv.shape, conv.classes));
-    std::vector<double> squares(kernel.in);
-    for (std::size_t i = 0; i < each; ++i)
-      squares[i / kernel.taps % kernel.in] += kernel.weights[i] * kernel.weights[i];
-    most.one = std::max(most.one, std::sqrt(*std::ranges::max_element(squares)) * (1 + 1e-9));
-  }
+  const auto out = static_cast<std::size_t>(conv.shape.out), in = static_cast<std::size_t>(conv.shape.in);
+  const std::size_t taps = conv.taps(), each = out * in * taps;
+  const std::vector<double> factors = factors_at(rows, 1, in * conv.groups);
+  const double largest = call.hull(1).magnitude() * largest_factor(rows);
+  const auto fill = [&](std::size_t row, std::span<double> by) {
+    for (std::size_t k = 0; k < by.size(); ++k) by[k] = factors[row / out * in + k / taps];
+  };
+  const ScaledWeights weights = scaled_weights(call, 1, *conv.weights, largest, fill);
+  Stretch most = stretch_of(conv, weights, rows.for_reach);
+  most.one =
+      longest_column(weights.values, in * conv.groups, [&](std::size_t i) { return i / each * in + i / taps % in; });
+  most = in_numbers(most, weights.unit);
+  most.terms = static_cast<double>(out * taps);
   return with_bias(call, rows, most, operand);
 }
 
@@ -205,40 +303,32 @@ Length length_conv_transpose(RangeCall& call, const Rows& rows) {
 
 namespace {
 
-struct Matrix {
-  std::size_t rows = 0, columns = 0;
-  std::vector<double> values = {};
-};
-
-Matrix matrix_of(const Tensor& tensor, bool transposed) {
-  Matrix result{.rows = static_cast<std::size_t>(tensor.dim(0)), .columns = static_cast<std::size_t>(tensor.dim(1))};
-  result.values = elements<double>(tensor);
-  if (!transposed) return result;
-  std::vector<double> turned(result.values.size());
-  for (std::size_t i = 0; i < result.rows; ++i) {
-    for (std::size_t j = 0; j < result.columns; ++j)
-      turned[j * result.rows + i] = result.values[i * result.columns + j];
-  }
-  return {.rows = result.columns, .columns = result.rows, .values = std::move(turned)};
-}
-
-// Of rows times the matrix [depth, columns]; factors are those of the columns.
-Stretch stretch_of(Matrix matrix, const Rows& rows, std::size_t axis, double factor) {
-  std::vector<double> squares(matrix.columns);
-  for (std::size_t i = 0; i < matrix.values.size(); ++i) {
-    const std::size_t column = i % matrix.columns;
-    matrix.values[i] *= factor * factor_at(rows, axis, column);
-    squares[column] += matrix.values[i] * matrix.values[i];
-  }
-  Stretch result{.terms = static_cast<double>(matrix.rows)};
-  for (const double square : squares) result.one = std::max(result.one, std::sqrt(square) * (1 + 1e-9));
-  result.most = spectral_bound(matrix.values, matrix.rows, matrix.columns);
-  result.magnitudes = size_of(matrix.values);
+// Of rows times the matrix [depth, results], or [results, depth] where it is turned; all times a factor.
+Stretch stretch_of(RangeCall& call, std::size_t operand, const Weights& matrix, bool turned, const Rows& rows,
+                   std::size_t axis, double factor) {
+  const auto first = static_cast<std::size_t>(matrix.dims[0]), second = static_cast<std::size_t>(matrix.dims[1]);
+  std::vector<double> factors = factors_at(rows, axis, turned ? first : second);
+  for (double& one : factors) one *= factor;
+  const double largest = call.hull(operand).magnitude() * largest_factor(rows) * std::abs(factor);
+  const ScaledWeights weights =
+      scaled_weights(call, operand, matrix, largest, [&](std::size_t row, std::span<double> by) {
+        if (turned) std::ranges::fill(by, factors[row]);
+        else std::ranges::copy(factors, by.begin());
+      });
+  Stretch result;
+  result.magnitudes = euclidean_size(weights.values);
+  result.most =
+      rows.for_reach ? result.magnitudes : spectral_bound(weights.values, first, second, {}, result.magnitudes);
+  if (turned) result.one = longest_row(weights.values, second);
+  else result.one = longest_column(weights.values, second, [&](std::size_t i) { return i % second; });
+  result = in_numbers(result, weights.unit);
+  result.terms = static_cast<double>(turned ? second : first);
   return result;
 }
 
-bool is_weight_matrix(const Tensor* tensor) {
-  return tensor != nullptr && tensor->rank() == 2 && is_float(tensor->dtype()) && !tensor->empty();
+std::optional<Weights> weight_matrix(RangeCall& call, std::size_t i) {
+  std::optional<Weights> weights = float_weights(call, i, 2);
+  return weights && weights->dims.size() == 2 ? weights : std::nullopt;
 }
 
 bool has_axis(std::uint32_t axes, std::size_t axis) { return axis < 32 && (axes >> axis & 1U) != 0; }
@@ -249,28 +339,32 @@ Length length_matmul(RangeCall& call, const Rows& rows) {
   const Type& type = call.out_type(0);
   const std::size_t rank = type.shape.size();
   if (!type.ranked || rank < 2 || rank > 31) return {};
-  const bool right = is_weight_matrix(call.value(1, kMostWeights));
+  std::optional<Weights> weights = weight_matrix(call, 1);
+  const bool right = weights.has_value();
   const std::size_t data = right ? 0 : 1, axis = right ? rank - 1 : rank - 2;
-  if (!right && !is_weight_matrix(call.value(0, kMostWeights))) return {};
+  if (!right) weights = weight_matrix(call, 0);
   const AbsTensor& x = call.in(data);
-  if (!x.ranked || x.rank() != rank || !has_axis(rows.axes, axis) || !call.hull(1 - data).is_finite()) return {};
+  if (!weights || !x.ranked || x.rank() != rank || !has_axis(rows.axes, axis)) return {};
   const double operand = call.length(data, {.axes = rows.axes});
   if (!(operand < kInf)) return {};
-  const Stretch by = stretch_of(matrix_of(*call.value(1 - data, kMostWeights), !right), rows, axis, 1);
+  const Stretch by = stretch_of(call, 1 - data, *weights, !right, rows, axis, 1);
   return stretched(call, rows, by, operand, 0, 0);
 }
 
-Length length_gemm(RangeCall& call, const Rows& rows) {
-  const Tensor* weights = call.value(1, kMostWeights);
+Length length_gemm(RangeCall& call, const Rows& asked) {
+  const std::optional<Weights> weights = weight_matrix(call, 1);
   const AbsTensor& a = call.in(0);
   const double alpha = call.real("alpha"), beta = call.real("beta");
-  if (!is_weight_matrix(weights) || !a.ranked || a.rank() != 2 || !call.out_type(0).ranked) return {};
-  if (!has_axis(rows.axes, 1) || call.has_attr("broadcast") || !call.hull(1).is_finite()) return {};
+  if (!weights || !a.ranked || a.rank() != 2 || !call.out_type(0).ranked) return {};
+  if (!has_axis(asked.axes, 1) || call.has_attr("broadcast")) return {};
+  // Factors below 1 make results smaller than sums on the way to them, and rows shorter than their reach.
+  Rows rows = asked;
+  rows.for_reach = asked.for_reach && std::abs(alpha) >= 1 && std::abs(beta) >= 1;
   std::uint32_t axes = rows.axes;
   if (call.integer("transA") != 0) axes = (rows.axes & 1U) << 1U | (rows.axes >> 1U & 1U);
   const double operand = call.length(0, {.axes = axes});
   if (!(operand < kInf)) return {};
-  Stretch by = stretch_of(matrix_of(*weights, call.integer("transB") != 0), rows, 1, alpha);
+  Stretch by = stretch_of(call, 1, *weights, call.integer("transB") != 0, rows, 1, alpha);
   by.one *= std::max(1.0, 1 / std::abs(alpha));  // sums before they are scaled
   by.scale = 1 + std::abs(alpha) + std::abs(beta);
   by.terms += 2;
@@ -328,7 +422,7 @@ Length length_given_moments(RangeCall& call, const Rows& rows) {
   if (!affine.known) return {};
   std::vector<double> product;
   const double moved = operand_length(call, 0, with_scale(rows, affine.factors, 1, product));
-  const double constant = size_of(affine.rest) * std::sqrt(count_along(call.out_type(0), rows.axes & ~2U));
+  const double constant = euclidean_size(affine.rest) * std::sqrt(count_along(call.out_type(0), rows.axes & ~2U));
   return {.rows = with_error(moved + constant, 16 * unit_roundoff(call.out_dtype(0)), 0, 1)};
 }
 

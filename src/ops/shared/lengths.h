@@ -21,11 +21,14 @@ struct Rows {
   std::span<const double> scale = {};
   std::size_t scaled = 0;
   int levels = 0;  // how often the scale was handed on
+  // Only Length::reach is asked for: what takes long for the rows' sake may be left out (then Length::rough is set).
+  bool for_reach = false;
 };
 
 struct Length {
   double rows = kInf;   // no row is longer
   double reach = kInf;  // no result, nor anything on the way to it, is larger; only of rows without a scale
+  bool rough = false;   // rows may be much shorter than `rows` says: for_reach was heeded
 };
 
 // ---- rows ----------------------------------------------------------------------------
@@ -50,17 +53,26 @@ double sum_error(const RangeCall& call, DType dtype, double terms);
 // Of `terms` products that may underflow, and of their rounded sum.
 double sum_underflow(DType dtype, double terms);
 
-// At most the largest singular value of the matrix [rows, columns], a little more: by norms of powers of its Gram
+double euclidean_size(std::span<const double> values);
+double euclidean_size(std::span<const float> values);
+// Larger than the magnitude of x; Inf where there is none.
+double power_of_two_above(double x);
+
+// At least the largest singular value of the matrix [rows, columns], a little more: by norms of powers of its Gram
 // matrix, or by simpler norms where that would take too long.
 double spectral_bound(std::span<const double> matrix, std::size_t rows, std::size_t columns);
+// The same of the matrix whose column j is multiplied by factors[j % size], if there are any; `size` is at least its
+// Frobenius norm.
+double spectral_bound(std::span<const float> matrix, std::size_t rows, std::size_t columns,
+                      std::span<const double> factors, double size);
 
 // One group of a convolution with weights [out, in, taps...].
 struct KernelShape {
   std::int64_t out = 0, in = 0;
   std::vector<std::int64_t> taps = {}, strides = {}, dilations = {};  // per axis
 };
-// At most how much it stretches an image, a little more; Inf where finding out would take too long.
-double symbol_bound(std::span<const double> weights, const KernelShape& kernel);
+// At least how much it stretches an image, a little more; Inf where finding out would take too long.
+double symbol_bound(std::span<const float> weights, const KernelShape& kernel);
 
 // ---- rules -----------------------------------------------------------------------------
 using LengthRule = Length(RangeCall&, const Rows&);

@@ -1,6 +1,9 @@
 #include "ops/shared/range_rules.h"
 
 #include <algorithm>
+#include <numeric>
+
+#include "domain/grid.h"
 
 namespace finity {
 
@@ -77,24 +80,25 @@ AbsTensor spread(const AbsTensor& x, const AbsTensor& grid, Symbols* symbols) {
     else if (x.sizes[axis] != 1) loses_forms = true;
   }
   const AbsTensor fine = refined(x, own, loses_forms ? nullptr : symbols);
+  // How far one block of the result is in the operand's cells; not at all along axes it is repeated over.
+  std::vector<std::size_t> step(rank, 0);
+  std::size_t stride = 1;
+  for (std::size_t axis = x.rank(); axis-- > 0;) {
+    if (fine.blocks(axis) > 1) step[result_axis(x, axis, rank)] = stride;
+    stride *= fine.blocks(axis);
+  }
   AbsTensor result = grid;
   result.dtype = x.dtype;
   result.cells.clear();
-  const std::size_t count = grid.cells.size();
   const bool forms = symbols != nullptr && !loses_forms;
-  for (std::size_t cell = 0; cell < count; ++cell) {
-    const std::vector<std::size_t> place = cell_place(grid, cell);
-    std::vector<std::size_t> from(x.rank(), 0);
-    for (std::size_t axis = 0; axis < x.rank(); ++axis) {
-      if (fine.blocks(axis) > 1) from[axis] = place[result_axis(x, axis, rank)];
-    }
-    const std::size_t source = cell_at(fine, from);
+  for_each_place(block_counts(grid), [&](const std::vector<std::size_t>& place) {
+    const std::size_t source = std::inner_product(place.begin(), place.end(), step.begin(), std::size_t{0});
     result.cells.push_back(fine.cells[source]);
-    if (!forms) continue;
+    if (!forms) return;
     if (!fine.forms.empty()) result.forms.push_back(fine.forms[source]);
     else if (fine.first_symbol >= 0) result.forms.push_back(symbol_form(fine.first_symbol + static_cast<Sym>(source)));
-    else result.forms.push_back({});
-  }
+    else result.forms.emplace_back();
+  });
   return result;
 }
 
@@ -133,7 +137,7 @@ AbsTensor one_cell(const AbsTensor& x, const Dims& sizes) {
   result.sizes = sizes;
   result.cells = x.cells;
   if (!x.forms.empty()) result.forms = x.forms;
-  else result.forms = {x.first_symbol >= 0 ? symbol_form(x.first_symbol) : Form{}};
+  else result.forms.push_back(x.first_symbol >= 0 ? symbol_form(x.first_symbol) : Form{});
   return result;
 }
 

@@ -12,6 +12,7 @@
 #include <numeric>
 #include <vector>
 
+#include "base/wide.h"
 #include "ops/shared/lengths.h"
 
 namespace finity {
@@ -52,10 +53,18 @@ std::vector<std::int64_t> digits(std::int64_t number, const std::vector<SymbolAx
   return result;
 }
 
+// Weights times e^(i angle).
+FINITY_WIDE void add_turned(const double* __restrict weights, std::size_t count, double real, double imaginary,
+                            double* __restrict a, double* __restrict b) {
+  for (std::size_t i = 0; i < count; ++i) {
+    a[i] += weights[i] * real;
+    b[i] += weights[i] * imaginary;
+  }
+}
+
 class Symbol {
  public:
-  Symbol(std::span<const double> weights, const KernelShape& kernel, std::int64_t steps)
-      : weights_(weights), kernel_(kernel), axes_(symbol_axes(kernel, steps)) {
+  Symbol(const KernelShape& kernel, std::int64_t steps) : kernel_(kernel), axes_(symbol_axes(kernel, steps)) {
     for (const SymbolAxis& axis : axes_) {
       taps_ *= axis.taps;
       phases_ *= axis.phases();
@@ -71,7 +80,10 @@ class Symbol {
            2;
   }
 
-  double bound() const {
+  double bound(std::span<const float> weights) {
+    const auto taps = static_cast<std::size_t>(taps_), each = weights.size() / taps;
+    planes_.resize(weights.size());
+    for (std::size_t i = 0; i < weights.size(); ++i) planes_[i % taps * each + i / taps] = weights[i];
     double most = 0;
     for (std::int64_t step = 0; step < steps_; ++step) {
       const std::vector<std::int64_t> at = digits(step, axes_, [](const SymbolAxis& axis) { return axis.steps; });
@@ -92,12 +104,12 @@ class Symbol {
     return false;
   }
 
-  // The complex matrix A + i B as the real one [[A, -B], [B, A]], which stretches as much.
+  // A + i B.
   double at_frequency(const std::vector<std::int64_t>& at) const {
-    const auto taps = static_cast<std::size_t>(taps_), columns = static_cast<std::size_t>(kernel_.in * phases_);
     const auto out = static_cast<std::size_t>(kernel_.out), in = static_cast<std::size_t>(kernel_.in);
-    std::vector<double> matrix(4 * out * columns);
-    for (std::size_t tap = 0; tap < taps; ++tap) {
+    const std::size_t columns = in * static_cast<std::size_t>(phases_);
+    std::vector<double> a(out * columns), b(out * columns);
+    for (std::size_t tap = 0; tap < static_cast<std::size_t>(taps_); ++tap) {
       const std::vector<std::int64_t> place =
           digits(static_cast<std::int64_t>(tap), axes_, [](const SymbolAxis& axis) { return axis.taps; });
       std::int64_t phase = 0;
@@ -108,36 +120,46 @@ class Symbol {
       }
       const double real = std::cos(2 * std::numbers::pi * angle), imaginary = std::sin(2 * std::numbers::pi * angle);
       for (std::size_t row = 0; row < out; ++row) {
-        double* upper = matrix.data() + row * 2 * columns + static_cast<std::size_t>(phase) * in;
-        double* lower = upper + out * 2 * columns;
-        for (std::size_t i = 0; i < in; ++i) {
-          const double weight = weights_[(row * in + i) * taps + tap];
-          upper[i] += weight * real;
-          upper[i + columns] -= weight * imaginary;
-          lower[i] += weight * imaginary;
-          lower[i + columns] += weight * real;
-        }
+        const std::size_t to = row * columns + static_cast<std::size_t>(phase) * in;
+        add_turned(planes_.data() + (tap * out + row) * in, in, real, imaginary, a.data() + to, b.data() + to);
       }
     }
-    return spectral_bound(matrix, 2 * out, 2 * columns);
+    // One row or column: its length is the singular value.
+    if (out == 1 || columns == 1) return std::hypot(euclidean_size(a), euclidean_size(b)) * (1 + 1e-15);
+    return spectral_bound(as_real(a, b, columns), 2 * out, 2 * columns);
   }
 
-  std::span<const double> weights_;
+  // [[A, -B], [B, A]], which stretches as much.
+  static std::vector<double> as_real(std::span<const double> a, std::span<const double> b, std::size_t columns) {
+    std::vector<double> matrix(4 * a.size());
+    double *upper = matrix.data(), *lower = upper + 2 * a.size();
+    for (std::size_t i = 0; i < a.size(); i += columns, upper += columns, lower += columns) {
+      for (std::size_t k = i; k < i + columns; ++k, ++upper, ++lower) {
+        *upper = lower[columns] = a[k];
+        *lower = b[k];
+        upper[columns] = -b[k];
+      }
+    }
+    return matrix;
+  }
+
   const KernelShape& kernel_;
   std::vector<SymbolAxis> axes_;
   std::int64_t taps_ = 1, phases_ = 1, steps_ = 1;
   double between_ = 1;
+  std::vector<double> planes_ = {};  // weights by tap: [taps, out, in]
 };
 
 }  // namespace
 
-double symbol_bound(std::span<const double> weights, const KernelShape& kernel) {
-  double size = 0;
-  for (const double weight : weights) size += std::abs(weight);
-  // Cosines and sums are off by a little, relative to all weights together.
+double symbol_bound(std::span<const float> weights, const KernelShape& kernel) {
   for (const std::int64_t steps : {8, 5}) {
-    const Symbol symbol(weights, kernel, steps);
-    if (symbol.products() <= kMostProducts) return symbol.bound() + 1e-12 * size;
+    Symbol symbol(kernel, steps);
+    if (symbol.products() > kMostProducts) continue;
+    double size = 0;
+    for (const float weight : weights) size += std::abs(static_cast<double>(weight));
+    // Cosines and sums are off by a little, relative to all weights together.
+    return symbol.bound(weights) + 1e-12 * size;
   }
   return kInf;
 }
