@@ -162,7 +162,7 @@ void lower_body(TorchCall& call) {
   call.inferred_dims();  // checks the operands
   BodyEngine<TorchValue> engine;
   engine.operand = [&](std::size_t i) { return call.value(i); };
-  engine.number = [](double number) { return TorchValue{DType::float64, at::scalar_tensor(number, at::kDouble)}; };
+  engine.number = [](double number) { return TorchValue{DType::float64, scalar_of(number, at::kDouble)}; };
   engine.part = [&](const OpCall& part, const std::vector<std::optional<TorchValue>>& inputs) {
     const TorchLowering* lowering = find_lowering(*part.op);
     if (lowering == nullptr) throw Unsupported(std::string(part.op->identity.name) + " is not lowered to LibTorch");

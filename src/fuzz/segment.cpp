@@ -49,7 +49,8 @@ constexpr std::chrono::milliseconds kLockPause{10};
 // A file that is ours alone while it is open, and only grows.
 class Appended {
  public:
-  explicit Appended(const std::string& path) : path_(path), file_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
+  explicit Appended(const std::string& path)
+      : path_(path), file_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
     if (file_ < 0) fail();
     // What a killed process was about to start holds the file for a moment longer.
     for (int tries = 0; ::flock(file_, LOCK_EX | LOCK_NB) != 0; ++tries) {
