@@ -50,6 +50,12 @@ Finding make_law_finding(Backend& backend, const Sample& before, const Sample& a
                          const Complaint& complaint);
 void add_versions(Finding& finding, std::vector<Backend>& versions);
 
+// How complaints look alike before they are reduced: by the op to blame, and by the attributes that it has there.
+struct Kind {
+  std::string coarse = {}, fine = {};
+};
+Kind kind_of(const BackendSpec& backend, const Complaint& complaint, const Sample& sample);
+
 // "ort wrong value optimised: Pad(float32)+MaxPool{pads}".
 std::string key_of(const BackendSpec& backend, const Complaint& complaint, const Sample& sample);
 // "1.10.0 bad, 1.14.0 bad, 1.30.0 good", neighbours of one kind merged.
