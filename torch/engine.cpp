@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "exec/received_model.h"
 #include "program/remote.h"
+#include "torch/optimisers.h"
 #include "torch/program.h"
 #include "torch/script.h"
 #include "torch/training.h"
@@ -71,6 +72,10 @@ class TorchEngine final : public Engine {
   }
 
   TaskResult task(const TaskRequest& request, const std::function<bool(const std::string&)>& tell) override {
+    constexpr std::string_view kOptimiser = "optimiser ";
+    if (request.text.starts_with(kOptimiser))
+      return {.data = optimiser_step(request.text.substr(kOptimiser.size()), request.data)};
+    if (request.text == "script") return {.text = file_of(request.data)};
     loaded();
     return do_search(graph_, request, make_torch_training, tell);
   }
@@ -95,6 +100,19 @@ class TorchEngine final : public Engine {
     }
     std::vector<TorchValue> values = scripted_->run(run);
     for (std::size_t i = 0; i < wanted.size(); ++i) run.set(wanted[i], std::move(values[i]));
+  }
+
+  // The calls that the model comes to, as a file of TorchScript.
+  std::string file_of(const NamedData& inputs) const {
+    const TorchProgram& program = loaded();
+    TorchRun run(program.graph());
+    const at::NoGradGuard no_derivatives;
+    set_inputs(run, inputs);
+    std::vector<ValueId> given, wanted = program.graph().main().outputs;
+    for (const auto& [name, datum] : inputs) given.push_back(program.find(name));
+    const std::vector<NodeId> plan = program.plan(wanted);
+    program.run(plan, run);
+    return ScriptedProgram(program, plan, run, given, wanted, /*rewrite=*/false).file();
   }
 
   static bool same(const RunRequest& a, const RunRequest& b) {

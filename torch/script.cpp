@@ -6,6 +6,7 @@
 #include <torch/csrc/jit/runtime/graph_executor.h>
 
 #include <exception>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -95,6 +96,12 @@ ScriptedProgram::ScriptedProgram(const TorchProgram& program, std::vector<NodeId
     jit::Module module = module_of(graph);
     compiled_ = std::make_unique<Compiled>(Compiled{rewrite ? jit::optimize_for_inference(module) : module});
   });
+}
+
+std::string ScriptedProgram::file() const {
+  std::ostringstream out;
+  with_script_errors([&] { compiled_->module.save(out); });
+  return out.str();
 }
 
 std::vector<TorchValue> ScriptedProgram::run(const TorchRun& run) const {

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "torch/program.h"
@@ -18,6 +19,8 @@ class ScriptedProgram {
                   std::vector<ValueId> wanted, bool rewrite);
   ~ScriptedProgram();
 
+  // The trace as a file that torch::jit::load reads.
+  std::string file() const;
   // The wanted values for what is given in the run.
   std::vector<TorchValue> run(const TorchRun& run) const;
 

@@ -192,7 +192,8 @@ class Campaign {
     // What was looked at often enough must not hide what comes with it.
     std::vector<Complaint> open;
     for (const Complaint& complaint : outcome.complaints) {
-      if ((complaint.proven || options_.accuracy) && !looked_enough(kind_of(backend.spec(), complaint, generated.sample), entry))
+      if ((complaint.proven || options_.accuracy) &&
+          !looked_enough(kind_of(backend.spec(), complaint, generated.sample), entry))
         open.push_back(complaint);
     }
     const Complaint* complaint = worst(open);

@@ -128,6 +128,15 @@ std::optional<Attr> Drawing::attr(const AttrSpec& spec) {
   return std::nullopt;
 }
 
+// A pool's window that lies in the margin alone has nothing to take the mean or the largest of.
+void Drawing::keep_windows_inside() {
+  const std::vector<std::int64_t> kernel = ints_of("kernel_shape");
+  std::vector<std::int64_t> pads = ints_of("pads");
+  if (!op_.identity.name.ends_with("Pool") || pads.empty() || kernel.empty()) return;
+  for (std::size_t i = 0; i < pads.size(); ++i) pads[i] = std::min(pads[i], kernel[i % kernel.size()] - 1);
+  d_.step.attrs.set("pads", pads);
+}
+
 void Drawing::draw_attrs() {
   constexpr std::string_view kNeeded[] = {"kernel_shape", "to", "hidden_size", "blocksize", "size", "num_groups"};
   for (const AttrSpec& spec : signature_.attrs) {
@@ -137,6 +146,7 @@ void Drawing::draw_attrs() {
     std::optional<Attr> drawn = attr(spec);
     if (drawn) d_.step.attrs.set(spec.name, std::move(*drawn));
   }
+  keep_windows_inside();
   // Explicit pads contradict any other way to pad.
   const Attr* automatic = d_.step.attrs.find("auto_pad");
   const bool explicit_pads = automatic == nullptr || std::get<std::string>(*automatic) == "NOTSET";

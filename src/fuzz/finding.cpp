@@ -22,7 +22,8 @@ bool is_infinite(const Complaint& c) { return c.symptom == Symptom::wrong_value 
 
 bool same_fault(const Complaint& a, const Complaint& b) {
   const bool as_written_a = a.level == Optimisation::none, as_written_b = b.level == Optimisation::none;
-  if (a.symptom != b.symptom || is_infinite(a) != is_infinite(b) || a.derivative != b.derivative || as_written_a != as_written_b || a.proven != b.proven)
+  if (a.symptom != b.symptom || is_infinite(a) != is_infinite(b) || a.derivative != b.derivative ||
+      as_written_a != as_written_b || a.proven != b.proven)
     return false;
   const bool by_step = as_written_a && (a.symptom == Symptom::wrong_value || a.symptom == Symptom::wrong_form ||
                                         a.symptom == Symptom::nan_here);
@@ -81,6 +82,16 @@ const Complaint* worst(const std::vector<Complaint>& complaints) {
   return found == complaints.end() ? nullptr : &*found;
 }
 
+// Calls are the same in WebAssembly and plain JavaScript, and the latter survives what ends the former.
+std::string script_of(Backend& backend, const Sample& sample) {
+  try {
+    if (backend.spec().family != "tfjs-wasm") return backend.script(sample);
+    return Backend({.family = "tfjs-cpu", .version = backend.spec().version}).script(sample);
+  } catch (const Error&) {
+    return {};
+  }
+}
+
 std::optional<Finding> make_finding(Backend& backend, const Sample& sample, bool legal, const Complaint& complaint) {
   Counts unused;
   const auto judged = [&](const Sample& candidate) -> std::vector<Complaint> {
@@ -111,6 +122,7 @@ std::optional<Finding> make_finding(Backend& backend, const Sample& sample, bool
   const std::vector<Complaint> last = judged(finding.sample);
   if (const Complaint* same = find_same(last, complaint)) finding.complaint = *same;
   finding.key = key_of(backend.spec(), finding.complaint, finding.sample);
+  finding.script = script_of(backend, finding.sample);
   return finding;
 }
 
@@ -142,6 +154,7 @@ Finding make_law_finding(Backend& backend, const Sample& before, const Sample& a
   };
   if (still_shows(before)) reduce(before, still_shows, {.candidates = 200});
   finding.key = key_of(backend.spec(), finding.complaint, finding.sample);
+  finding.script = script_of(backend, finding.sample);
   return finding;
 }
 
@@ -182,8 +195,7 @@ Kind kind_of(const BackendSpec& backend, const Complaint& complaint, const Sampl
 std::string key_of(const BackendSpec& backend, const Complaint& complaint, const Sample& sample) {
   const std::string law = complaint.symptom == Symptom::broken_law ? " (" + complaint.op + ")" : "";
   std::string key = backend.family + " " + std::string(name(complaint.symptom)) + law +
-                    (is_infinite(complaint) ? " (infinite)" : "") +
-                    (complaint.proven ? "" : " (small)") +
+                    (is_infinite(complaint) ? " (infinite)" : "") + (complaint.proven ? "" : " (small)") +
                     (complaint.derivative                    ? " derivative: "
                      : complaint.level == Optimisation::none ? ": "
                                                              : " optimised: ");

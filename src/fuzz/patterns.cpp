@@ -1,5 +1,6 @@
 // Patterns that optimisers rewrite, each with something changed by chance: an axis, a constant, an element type, a
 // second user. A rewrite that looks at too little then changes the result.
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -198,7 +199,11 @@ void windows(Pattern& p) {
     strides.push_back(p.g.chance(70) ? step : p.g.between(1, 3));
     dilations.push_back(p.g.between(1, 2));
   }
-  for (std::int64_t i = 0; i < 2 * space; ++i) pads.push_back(p.g.between(0, 2));
+  for (std::int64_t i = 0; i < 2 * space; ++i) {
+    // A pool's window in the margin alone has no mean.
+    const std::int64_t most = kernel[static_cast<std::size_t>(i % space)] - 1;
+    pads.push_back(p.g.between(0, op.starts_with("Conv") ? 2 : std::min<std::int64_t>(most, 2)));
+  }
   Attrs attrs = attrs_of({{"kernel_shape", kernel}, {"strides", strides}});
   constexpr const char* kModes[] = {"SAME_UPPER", "SAME_LOWER", "VALID"};
   if (p.g.chance(50)) attrs.set("auto_pad", std::string(kModes[p.g.rng().below(3)]));
