@@ -147,7 +147,7 @@ std::string expected_line(const Finding& finding) {
 std::string for_opencv(const Finding& finding) {
   const bool optimised = finding.complaint.level != Optimisation::none;
   std::ostringstream out;
-  out << "// g++ reproduce.cpp -o reproduce $(pkg-config --cflags --libs opencv4) && ./reproduce\n"
+  out << "// g++ -I/usr/include/opencv4 reproduce.cpp -o reproduce -lopencv_dnn -lopencv_core && ./reproduce\n"
       << "#include <cmath>\n#include <iostream>\n#include <opencv2/dnn.hpp>\n#include <vector>\n\n"
       << "cv::Mat tensor(std::vector<int> sizes, std::vector<float> values) {\n"
       << "  return cv::Mat(int(sizes.size()), sizes.data(), CV_32F, values.data()).clone();\n}\n\n"
