@@ -191,7 +191,7 @@ Generated generate(std::uint64_t seed, std::uint64_t index, const GenerateOption
   for (std::uint64_t i = 0; i < 20 && result.sample.steps.empty(); ++i) {
     const int opset = draw_opset(rng);
     const std::uint64_t kind = rng.below(100);
-    if (kind < 35 || (!options.ops.empty() && kind < 60))
+    if (kind < 35 || (!options.ops.empty() && kind < 42))
       result = draw_single(*chosen[(index / 3 + i) % chosen.size()], rng, opset, options.invalid,
                            (index / 3 + i) / chosen.size());
     else if (kind < 60) result.sample = draw_pattern(rng, opset);
