@@ -140,7 +140,7 @@ void lower_image_scaler(TorchCall& call) {
   if (bias.empty()) return call.out(0, scaled);
   if (scaled.dim() != 4 || static_cast<std::int64_t>(bias.size()) != scaled.size(1))
     throw Error("attribute 'bias' has not one value per channel");
-  call.out(0, at::add(scaled, at::tensor(bias, at::kDouble).to(scaled.scalar_type()).reshape({-1, 1, 1})));
+  call.out(0, at::add(scaled, list_of(bias).to(scaled.scalar_type()).reshape({-1, 1, 1})));
 }
 
 constexpr TorchLowering kEntries[] = {

@@ -120,15 +120,13 @@ void lower_is_inf(TorchCall& call) {
 void lower_where(TorchCall& call) { call.out(0, at::where(call.in(0), call.in(1), call.in(2))); }
 
 // With plain numbers LibTorch's clamp has the derivative 1 at the bounds themselves.
-at::Tensor bounded_below(const at::Tensor& x, const at::Tensor& bound) {
-  if (bound.numel() != 1) throw Error("input min is not a scalar");
-  const bool plain = !bound.requires_grad() && !at::isnan(bound).any().item<bool>();
-  return plain ? at::clamp_min(x, bound.item()) : at::maximum(x, bound.reshape({}));
-}
-at::Tensor bounded_above(const at::Tensor& x, const at::Tensor& bound) {
-  if (bound.numel() != 1) throw Error("input max is not a scalar");
-  const bool plain = !bound.requires_grad() && !at::isnan(bound).any().item<bool>();
-  return plain ? at::clamp_max(x, bound.item()) : at::minimum(x, bound.reshape({}));
+// A bound as a number; nothing when there is none. `plain` becomes false when it cannot be one: NaN, or derived by.
+c10::optional<at::Scalar> bound_of(const TorchCall& call, std::size_t i, bool& plain) {
+  if (!call.has(i)) return c10::nullopt;
+  const at::Tensor& bound = call.in(i);
+  if (bound.numel() != 1) throw Error(i == 1 ? "input min is not a scalar" : "input max is not a scalar");
+  if (bound.requires_grad() || at::isnan(bound).any().item<bool>()) plain = false;
+  return bound.item();
 }
 
 void lower_clip(TorchCall& call) {
@@ -138,8 +136,11 @@ void lower_clip(TorchCall& call) {
     constexpr auto kLargest = static_cast<double>(std::numeric_limits<float>::max());
     return call.out(0, at::clamp_max(at::clamp_min(x, call.real("min", -kLargest)), call.real("max", kLargest)));
   }
-  if (call.has(1)) x = bounded_below(x, call.in(1));
-  if (call.has(2)) x = bounded_above(x, call.in(2));
+  bool plain = true;
+  const c10::optional<at::Scalar> low = bound_of(call, 1, plain), high = bound_of(call, 2, plain);
+  if (plain) return call.out(0, low || high ? at::clamp(x, low, high) : x);
+  if (low) x = at::maximum(x, call.in(1).reshape({}));
+  if (high) x = at::minimum(x, call.in(2).reshape({}));
   call.out(0, x);
 }
 

@@ -4,13 +4,16 @@
 #include <ATen/Parallel.h>
 #include <torch/csrc/api/include/torch/version.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
 #include "base/error.h"
 #include "exec/received_model.h"
 #include "program/remote.h"
+#include "torch/optimisers.h"
 #include "torch/program.h"
+#include "torch/script.h"
 #include "torch/training.h"
 
 namespace finity {
@@ -19,10 +22,14 @@ namespace {
 
 class TorchEngine final : public Engine {
  public:
+  explicit TorchEngine(bool script) : script_(script) {}
+
   Hello hello() const override { return {.engine = "libtorch", .version = TORCH_VERSION}; }
 
-  // Whatever the level: nodes run one by one as they are.
-  void load(std::string_view model, Optimisation /*level*/) override {
+  // Without TorchScript nodes run one by one, whatever the level.
+  void load(std::string_view model, Optimisation level) override {
+    scripted_.reset();
+    rewrites_ = level != Optimisation::none;
     program_.reset();
     graph_ = received_model(model);
     program_ = std::make_unique<TorchProgram>(graph_);
@@ -35,7 +42,8 @@ class TorchEngine final : public Engine {
     set_inputs(run, request.inputs);
     std::vector<ValueId> wanted;
     for (const std::string& name : request.outputs) wanted.push_back(program.find(name));
-    program.run(program.plan(wanted), run);
+    if (script_) run_scripted(request, wanted, run);
+    else program.run(program.plan(wanted), run);
     stage(Stage::read);
     NamedData results;
     for (const ValueId id : wanted) results.emplace_back(program.graph().value(id).name, to_datum(value_of(run, id)));
@@ -64,6 +72,10 @@ class TorchEngine final : public Engine {
   }
 
   TaskResult task(const TaskRequest& request, const std::function<bool(const std::string&)>& tell) override {
+    constexpr std::string_view kOptimiser = "optimiser ";
+    if (request.text.starts_with(kOptimiser))
+      return {.data = optimiser_step(request.text.substr(kOptimiser.size()), request.data)};
+    if (request.text == "script") return {.text = file_of(request.data)};
     loaded();
     return do_search(graph_, request, make_torch_training, tell);
   }
@@ -72,6 +84,44 @@ class TorchEngine final : public Engine {
   const TorchProgram& loaded() const {
     if (program_ == nullptr) throw Error("no model is loaded");
     return *program_;
+  }
+
+  // Traced anew only for other inputs: what a lowering reads as a number is a constant of the trace.
+  void run_scripted(const RunRequest& request, const std::vector<ValueId>& wanted, TorchRun& run) {
+    std::vector<ValueId> given;
+    for (const auto& [name, datum] : request.inputs) given.push_back(program_->find(name));
+    if (scripted_ == nullptr || !same(traced_, request)) {
+      const std::vector<NodeId> plan = program_->plan(wanted);
+      TorchRun first(program_->graph());
+      set_inputs(first, request.inputs);
+      program_->run(plan, first);  // loads constants, so that the trace finds them there
+      scripted_ = std::make_unique<ScriptedProgram>(*program_, plan, first, given, wanted, rewrites_);
+      traced_ = request;
+    }
+    std::vector<TorchValue> values = scripted_->run(run);
+    for (std::size_t i = 0; i < wanted.size(); ++i) run.set(wanted[i], std::move(values[i]));
+  }
+
+  // The calls that the model comes to, as a file of TorchScript.
+  std::string file_of(const NamedData& inputs) const {
+    const TorchProgram& program = loaded();
+    TorchRun run(program.graph());
+    const at::NoGradGuard no_derivatives;
+    set_inputs(run, inputs);
+    std::vector<ValueId> given, wanted = program.graph().main().outputs;
+    for (const auto& [name, datum] : inputs) given.push_back(program.find(name));
+    const std::vector<NodeId> plan = program.plan(wanted);
+    program.run(plan, run);
+    return ScriptedProgram(program, plan, run, given, wanted, /*rewrite=*/false).file();
+  }
+
+  static bool same(const RunRequest& a, const RunRequest& b) {
+    const auto alike = [](const auto& x, const auto& y) {
+      const Tensor *s = x.second.tensor(), *t = y.second.tensor();
+      return x.first == y.first && s != nullptr && t != nullptr && s->dtype() == t->dtype() && s->dims() == t->dims() &&
+             std::ranges::equal(s->bytes(), t->bytes());
+    };
+    return a.outputs == b.outputs && std::ranges::equal(a.inputs, b.inputs, alike);
   }
 
   // Inputs, and weights to replace.
@@ -93,17 +143,20 @@ class TorchEngine final : public Engine {
     throw Error("input '" + value.name + "' is missing");
   }
 
+  bool script_, rewrites_ = false;
   std::shared_ptr<const Graph> graph_;
   std::unique_ptr<TorchProgram> program_;
+  std::unique_ptr<ScriptedProgram> scripted_;
+  RunRequest traced_;  // what it was traced with
 };
 
 }  // namespace
 
-std::unique_ptr<Engine> make_torch_engine(TorchKernels kernels) {
+std::unique_ptr<Engine> make_torch_engine(TorchKernels kernels, bool script) {
   if (kernels == TorchKernels::own) at::globalContext().setUserEnabledMkldnn(false);
   // finity decides how much of the machine it uses, by the number of workers.
   at::set_num_threads(1);
-  return std::make_unique<TorchEngine>();
+  return std::make_unique<TorchEngine>(script);
 }
 
 }  // namespace finity

@@ -11,6 +11,7 @@ namespace finity {
 // LibTorch hands float32 convolutions, pools and the like to oneDNN, or computes them itself.
 enum class TorchKernels : std::uint8_t { usual, own };
 
-std::unique_ptr<Engine> make_torch_engine(TorchKernels kernels = TorchKernels::usual);
+// `script`: models run as TorchScript, rewritten for inference when they may be optimised.
+std::unique_ptr<Engine> make_torch_engine(TorchKernels kernels = TorchKernels::usual, bool script = false);
 
 }  // namespace finity

@@ -15,9 +15,9 @@ using Values = std::vector<TorchValue>;
 
 bool truth(const TorchValue& value) { return value.tensor.defined() && value.tensor.to(at::kBool).item<bool>(); }
 
-TorchValue number(std::int64_t value) { return {.dtype = DType::int64, .tensor = at::scalar_tensor(value, at::kLong)}; }
+TorchValue number(std::int64_t value) { return {.dtype = DType::int64, .tensor = scalar_of(value, at::kLong)}; }
 
-TorchValue truth_value(bool value) { return {.dtype = DType::boolean, .tensor = at::scalar_tensor(value, at::kBool)}; }
+TorchValue truth_value(bool value) { return {.dtype = DType::boolean, .tensor = scalar_of(value, at::kBool)}; }
 
 void lower_if(TorchCall& call) {
   const BodyId body = call.body(truth(call.value(0)) ? "then_branch" : "else_branch");

@@ -1,4 +1,4 @@
-// finity-torch [--no-onednn]: runs and derives models with LibTorch, for finity (exec/protocol.h).
+// finity-torch [--no-onednn | --script]: runs and derives models with LibTorch, for finity (exec/protocol.h).
 #include <cstdio>
 #include <string_view>
 
@@ -7,12 +7,14 @@
 #include "torch/engine.h"
 
 int main(int argc, char** argv) {
-  const bool own = argc == 2 && std::string_view(argv[1]) == "--no-onednn";
-  if (argc > 2 || (argc == 2 && !own)) {
-    std::fputs("usage: finity-torch [--no-onednn]\n", stderr);
+  const std::string_view option = argc > 1 ? argv[1] : "";
+  const bool own = option == "--no-onednn", script = option == "--script";
+  if (argc > 2 || (argc == 2 && !own && !script)) {
+    std::fputs("usage: finity-torch [--no-onednn | --script]\n", stderr);
     return 2;
   }
   finity::tell_whereabouts();
   using finity::TorchKernels;
-  return finity::serve([&] { return finity::make_torch_engine(own ? TorchKernels::own : TorchKernels::usual); });
+  return finity::serve(
+      [&] { return finity::make_torch_engine(own ? TorchKernels::own : TorchKernels::usual, script); });
 }

@@ -37,7 +37,7 @@ at::Tensor bias_of(const TorchCall& call, const Operands& in, std::size_t mask, 
         for (std::int64_t j = 0; j < dims.keys; ++j) hidden.push_back(padding.hides(b, i, j) ? 1 : 0);
       }
     }
-    const at::Tensor flags = at::tensor(hidden, at::kLong).reshape({dims.batch, 1, dims.queries, dims.keys});
+    const at::Tensor flags = list_of(hidden).reshape({dims.batch, 1, dims.queries, dims.keys});
     result = at::mul(flags.to(in.query.scalar_type()), call.real("mask_filter_value"));
   }
   if (call.integer("unidirectional") != 0) {

@@ -189,10 +189,10 @@ void lower_shape(TorchCall& call) {
   const std::int64_t start = clamped(call.integer("start")), end = clamped(call.integer("end", rank));
   std::vector<std::int64_t> sizes;
   for (std::int64_t axis = start; axis < end; ++axis) sizes.push_back(x.size(axis));
-  call.out(0, at::tensor(sizes, at::kLong));
+  call.out(0, list_of(sizes));
 }
 
-void lower_size(TorchCall& call) { call.out(0, at::scalar_tensor(call.in(0).numel(), at::kLong)); }
+void lower_size(TorchCall& call) { call.out(0, scalar_of(call.in(0).numel(), at::kLong)); }
 
 void lower_constant_of_shape(TorchCall& call) {
   const ConstantPtr constant = call.constant("value");

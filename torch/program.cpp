@@ -1,6 +1,5 @@
 #include "torch/program.h"
 
-#include <c10/util/Exception.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
@@ -8,9 +7,9 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/memory_error.h"
 #include "exec/whereabouts.h"
 #include "ops/table/op.h"
+#include "torch/errors.h"
 
 namespace finity {
 
@@ -31,26 +30,6 @@ bool is_beyond_torch(const Node& node, const TorchLowering& lowering, std::span<
   return std::ranges::any_of(inputs, [&](const TorchValue& value) {
     return value.texts != nullptr || (value.dtype == DType::uint64 && !lowering.any_format);
   });
-}
-
-// LibTorch's own words, without its stack.
-std::string first_line(const c10::Error& error) {
-  const std::string text = error.what_without_backtrace();
-  return text.substr(0, text.find('\n'));
-}
-
-// Calls f; what LibTorch throws becomes an Error, or Unsupported where it says that a kernel is missing.
-template <class F>
-void with_torch_errors(F&& f) {
-  try {
-    with_memory_errors(f);
-  } catch (const c10::NotImplementedError& error) {
-    throw Unsupported(first_line(error));
-  } catch (const c10::Error& error) {
-    const std::string text = first_line(error);
-    if (text.find("not implemented") != std::string::npos) throw Unsupported(text);
-    throw Error(text);
-  }
 }
 
 }  // namespace

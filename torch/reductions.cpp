@@ -41,7 +41,7 @@ at::Tensor sum_of(const Reduction& r, const at::Tensor& x) { return at::sum(x, r
 at::Tensor mean_of(const Reduction& r) {
   if (!is_integral(r.x)) return at::div(sum_of(r, r.x), static_cast<double>(r.count()));
   if (r.count() == 0) throw Error("the mean of no integers is undefined");
-  return at::div(sum_of(r, r.x), at::scalar_tensor(r.count(), at::kLong), "trunc");
+  return at::div(sum_of(r, r.x), scalar_of(r.count(), at::kLong), "trunc");
 }
 
 at::Tensor product_of(const Reduction& r) {

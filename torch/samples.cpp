@@ -27,12 +27,12 @@ at::Tensor resampled(const at::Tensor& x, std::int64_t axis, const AxisTaps& tap
       sources.push_back(list.empty() ? 0 : list[k < list.size() ? k : 0].source);
       weights.push_back(k < list.size() ? list[k].weight : 0.0);
     }
-    const at::Tensor factors = at::tensor(weights, at::kDouble).to(x.scalar_type()).reshape(along);
-    at::Tensor term = x.index_select(axis, at::tensor(sources, at::kLong));
+    const at::Tensor factors = list_of(weights).to(x.scalar_type()).reshape(along);
+    at::Tensor term = x.index_select(axis, list_of(sources));
     const bool plain = std::ranges::all_of(weights, [](double weight) { return weight == 1.0; });
     if (!plain) term = at::mul(term, factors);
     if (std::ranges::find(given, 0) != given.end()) {
-      const at::Tensor mask = at::tensor(given, at::kLong).to(at::kBool).reshape(along);
+      const at::Tensor mask = list_of(given).to(at::kBool).reshape(along);
       term = at::where(mask, term, at::zeros_like(term));
     }
     result = result.defined() ? at::add(result, term) : term;
@@ -47,7 +47,7 @@ at::Tensor extrapolated(const at::Tensor& y, std::int64_t axis, const AxisTaps& 
   for (const auto& list : taps) inside.push_back(list.empty() ? 0 : 1);
   Dims along(static_cast<std::size_t>(y.dim()), 1);
   along[static_cast<std::size_t>(axis)] = static_cast<std::int64_t>(taps.size());
-  const at::Tensor mask = at::tensor(inside, at::kLong).to(at::kBool).reshape(along);
+  const at::Tensor mask = list_of(inside).to(at::kBool).reshape(along);
   return at::where(mask, y, at::full({}, value, y.options()));
 }
 

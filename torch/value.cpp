@@ -1,5 +1,7 @@
 #include "torch/value.h"
 
+#include <ATen/TracerMode.h>
+
 #include <cstring>
 #include <limits>
 #include <string>
@@ -102,6 +104,8 @@ DType dtype_of(at::ScalarType type) {
 }
 
 at::Tensor to_torch(const Tensor& tensor) {
+  // A trace takes what comes from outside as a constant, not as memory that it would reserve anew.
+  const at::tracer::impl::NoTracerDispatchMode not_traced;
   const DType dtype = tensor.dtype();
   at::Tensor result = at::empty(tensor.dims(), carrier(dtype));
   if (tensor.empty()) return result;
@@ -115,6 +119,19 @@ at::Tensor to_torch(const Tensor& tensor) {
     std::memcpy(result.data_ptr(), values.data(), values.size() * sizeof(std::int64_t));
   }
   return result;
+}
+
+at::Tensor list_of(const std::vector<std::int64_t>& numbers) {
+  const at::tracer::impl::NoTracerDispatchMode not_traced;
+  return at::tensor(numbers, at::kLong);
+}
+at::Tensor list_of(const std::vector<double>& numbers) {
+  const at::tracer::impl::NoTracerDispatchMode not_traced;
+  return at::tensor(numbers, at::kDouble);
+}
+at::Tensor scalar_of(const at::Scalar& number, at::ScalarType type) {
+  const at::tracer::impl::NoTracerDispatchMode not_traced;
+  return at::scalar_tensor(number, type);
 }
 
 Tensor to_host(const at::Tensor& tensor, DType dtype) {

@@ -30,6 +30,11 @@ at::Tensor to_torch(const Tensor& tensor);
 // Elements that the dtype cannot hold are rounded or wrapped.
 Tensor to_host(const at::Tensor& tensor, DType dtype);
 
+// Numbers that are known before the run: a constant of a trace.
+at::Tensor list_of(const std::vector<std::int64_t>& numbers);
+at::Tensor list_of(const std::vector<double>& numbers);
+at::Tensor scalar_of(const at::Scalar& number, at::ScalarType type);
+
 TorchValue to_value(const Datum& datum);
 Datum to_datum(const TorchValue& value);
 

@@ -1,5 +1,5 @@
 // Convolutions and pools. Where the taps of a window fall is computed by ops/window.h, as for the reference; LibTorch
-// gets the operand with its margins and no padding of its own.
+// gets the operand with its margins, or pads itself where a convolution's margins are the same on both sides.
 #include <algorithm>
 #include <limits>
 #include <string>
@@ -67,13 +67,25 @@ Axes placed(const TorchCall& call, const at::Tensor& x, const at::Tensor* w) {
   return place(read_window(call, sizes.size() - 2, weights), std::span(sizes).subspan(2));
 }
 
+// Whether LibTorch's own padding, the same on both sides, gives these windows.
+bool pads_alike(const PlacedAxis& axis) {
+  const std::int64_t room = axis.input + 2 * axis.pad_begin - axis.extent();
+  return axis.pad_begin >= 0 && room >= 0 && room / axis.stride + 1 == axis.output;
+}
+
+// As its users call it: rewrites of TorchScript look for these names.
 at::Tensor convolved(const TorchCall& call, const at::Tensor& x, const at::Tensor& w,
                      const c10::optional<at::Tensor>& b) {
   if (x.dim() != w.dim()) throw Error("inputs X and W differ in rank");
   const Axes axes = placed(call, x, &w);
-  const Numbers zeros(axes.size(), 0);
-  return at::convolution(with_margins(x, axes, 0), w, b, strides(axes), zeros, dilations(axes), false, zeros,
-                         call.integer("group"));
+  const bool alike = std::ranges::all_of(axes, pads_alike);
+  const at::Tensor operand = alike ? x : with_margins(x, axes, 0);
+  const Numbers padding =
+      alike ? of_axes(axes, [](const PlacedAxis& axis) { return axis.pad_begin; }) : Numbers(axes.size(), 0);
+  const std::int64_t group = call.integer("group");
+  if (axes.size() == 1) return at::conv1d(operand, w, b, strides(axes), padding, dilations(axes), group);
+  if (axes.size() == 2) return at::conv2d(operand, w, b, strides(axes), padding, dilations(axes), group);
+  return at::conv3d(operand, w, b, strides(axes), padding, dilations(axes), group);
 }
 
 c10::optional<at::Tensor> bias_of(const TorchCall& call, std::size_t i) {
@@ -200,7 +212,7 @@ at::Tensor window_counts(const Axes& axes, bool include_pad, const at::Tensor& l
       const Taps taps = taps_at(axis, i);
       line.push_back(static_cast<double>(include_pad ? taps.counted : taps.count));
     }
-    counts = at::mul(counts.unsqueeze(-1), at::tensor(line, at::kDouble).to(like.scalar_type()));
+    counts = at::mul(counts.unsqueeze(-1), list_of(line).to(like.scalar_type()));
   }
   return counts;
 }

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "fuzz/nnsmith.h"
 #include "muffin/run.h"
 #include "muffin/samples.h"
 
@@ -29,6 +30,7 @@ std::string progress_line(const muffin::RunProgress& p) {
 bool wants_muffin(const MuffinOptions& options) {
   if (options.oracle == "proof") return false;
   if (options.mode == "own") throw Error("--oracle muffin: choose whose models with --mode");
+  if (options.mode == "nnsmith") throw Error("--oracle muffin: models of nnsmith have no layers; leave it out");
   return true;
 }
 
@@ -38,6 +40,12 @@ void use_mode(const MuffinOptions& muffin, fuzz::CampaignOptions& campaign) {
     return;
   }
   if (!campaign.generate.ops.empty()) throw Error("--ops and --mode exclude each other");
+  if (muffin.mode == "nnsmith") {
+    if (!muffin.data.empty()) throw Error("--data: nnsmith has no data sets; choose another --mode");
+    campaign.mode = muffin.mode;
+    campaign.make = [seed = campaign.seed](std::uint64_t index) { return fuzz::nnsmith_sample(seed, index); };
+    return;
+  }
   campaign.mode = muffin.mode + (muffin.data.empty() ? "" : " on " + muffin.data);
   const auto samples = std::make_shared<muffin::Samples>(
       muffin.mode, muffin::SourceOptions{.seed = campaign.seed, .data = muffin.data, .small = true});

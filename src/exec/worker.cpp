@@ -1,5 +1,6 @@
 #include "exec/worker.h"
 
+#include <algorithm>
 #include <array>
 
 #include "base/error.h"
@@ -24,7 +25,10 @@ void Worker::start() {
   has_model_ = false;
   Answer answer;
   std::string message;
-  const auto deadline = Subprocess::Clock::now() + std::chrono::duration<double>(options_.seconds);
+  // How long a busy machine takes to load a library says nothing of the requests.
+  constexpr double kLeastToStart = 60;
+  const auto deadline =
+      Subprocess::Clock::now() + std::chrono::duration<double>(std::max(options_.seconds, kLeastToStart));
   if (!receive(message, std::chrono::time_point_cast<Subprocess::Clock::duration>(deadline), answer) ||
       failed(message, answer)) {
     process_.reset();

@@ -81,6 +81,13 @@ Answer Backend::derive(const Sample& sample, const std::string& output, const st
   return asked([&] { return worker().gradient(request); });
 }
 
+std::string Backend::script(const Sample& sample) {
+  LongRequest request{.model = write_onnx(graph(sample)), .task = {.text = "script"}, .seconds = kSecondsPerRequest};
+  for (const auto& [name, tensor] : sample.inputs) request.task.data.emplace_back(name, tensor);
+  const Answer answer = asked([&] { return worker().task(request); });
+  return answer.done() ? answer.words : std::string();
+}
+
 Datum find(const NamedData& data, std::string_view name) {
   for (const auto& [key, datum] : data) {
     if (key == name) return datum;

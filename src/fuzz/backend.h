@@ -37,6 +37,8 @@ class Backend {
   Answer run(const Sample& sample, Optimisation level, bool exposed);
   // Derivatives of an output with one element, by inputs and weights.
   Answer derive(const Sample& sample, const std::string& output, const std::vector<std::string>& names);
+  // The library's own calls that the sample comes to, in a form that it runs without finity; empty when there is none.
+  std::string script(const Sample& sample);
   Worker& worker() { return backend_.worker(); }
   // The next request goes to a new process.
   void restart();

@@ -16,8 +16,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Complaints that look alike are reduced so often; then they are only counted.
+// Complaints that look alike are reduced so often; then they are only counted. An op that is wrong for one set of
+// attributes may be wrong for another reason with others, so each set gets one look.
 constexpr int kLooksPerKind = 3;
+constexpr int kLooksPerOp = 24;
 
 constexpr std::chrono::milliseconds kPause{200};
 constexpr int kStarts = 3;
@@ -177,15 +179,28 @@ class Campaign {
     }
   }
 
+  bool looked_enough(const Kind& kind, const Entry& entry) const {
+    const auto looks = [&](const std::string& text) {
+      return journal_->looked_into(text) + static_cast<int>(std::ranges::count(entry.looked, text));
+    };
+    const bool first_of_its_set = kind.fine != kind.coarse && looks(kind.fine) == 0;
+    return looks(kind.coarse) >= (first_of_its_set ? kLooksPerOp : kLooksPerKind);
+  }
+
   void look_into(const Generated& generated, const BackendOutcome& outcome, Backend& backend, Entry& entry,
                  std::vector<Finding>& findings) {
-    const Complaint* complaint = worst(outcome.complaints);
-    if (complaint == nullptr || (!complaint->proven && !options_.accuracy)) return;
-    const std::string kind = backend.spec().text() + " " + std::string(name(complaint->symptom)) +
-                             (complaint->proven ? " " : " small ") + complaint->op +
-                             (complaint->level == Optimisation::none ? "" : " optimised");
-    if (journal_->looked_into(kind) + std::ranges::count(entry.looked, kind) >= kLooksPerKind) return;
-    entry.looked.push_back(kind);
+    // What was looked at often enough must not hide what comes with it.
+    std::vector<Complaint> open;
+    for (const Complaint& complaint : outcome.complaints) {
+      if ((complaint.proven || options_.accuracy) &&
+          !looked_enough(kind_of(backend.spec(), complaint, generated.sample), entry))
+        open.push_back(complaint);
+    }
+    const Complaint* complaint = worst(open);
+    if (complaint == nullptr) return;
+    const Kind kind = kind_of(backend.spec(), *complaint, generated.sample);
+    entry.looked.push_back(kind.coarse);
+    if (kind.fine != kind.coarse) entry.looked.push_back(kind.fine);
     std::optional<Finding> finding =
         complaint->symptom == Symptom::broken_law
             ? make_law_finding(backend, generated.before, generated.sample, generated.law, *complaint)

@@ -70,7 +70,7 @@ std::optional<Attr> Drawing::int_attr(const AttrSpec& spec) {
   if (spec.name == "to" || spec.name == "dtype") return kTargets[g_.rng().below(std::size(kTargets))];
   if (spec.name == "group") {
     constexpr std::int64_t kGroups[] = {1, 1, 2, 3};
-    return g_.chance(25) ? channels() : kGroups[g_.rng().below(std::size(kGroups))];
+    return g_.chance(40) ? channels() : kGroups[g_.rng().below(std::size(kGroups))];
   }
   if (spec.name == "size") return g_.between(0, 3) * 2 + 1;
   if (spec.name == "num_groups") return g_.chance(30) ? channels() : g_.between(1, 3);
@@ -128,15 +128,25 @@ std::optional<Attr> Drawing::attr(const AttrSpec& spec) {
   return std::nullopt;
 }
 
+// A pool's window that lies in the margin alone has nothing to take the mean or the largest of.
+void Drawing::keep_windows_inside() {
+  const std::vector<std::int64_t> kernel = ints_of("kernel_shape");
+  std::vector<std::int64_t> pads = ints_of("pads");
+  if (!op_.identity.name.ends_with("Pool") || pads.empty() || kernel.empty()) return;
+  for (std::size_t i = 0; i < pads.size(); ++i) pads[i] = std::min(pads[i], kernel[i % kernel.size()] - 1);
+  d_.step.attrs.set("pads", pads);
+}
+
 void Drawing::draw_attrs() {
   constexpr std::string_view kNeeded[] = {"kernel_shape", "to", "hidden_size", "blocksize", "size", "num_groups"};
   for (const AttrSpec& spec : signature_.attrs) {
-    if (!among(kNeeded, spec.name) && g_.chance(spec.name == "auto_pad" ? 75 : 45)) continue;
+    if (!among(kNeeded, spec.name) && !g_.aims_at(spec.name) && g_.chance(spec.name == "auto_pad" ? 75 : 45)) continue;
     // A kernel's shape follows from its weights and may be left out.
     if (spec.name == "kernel_shape" && op_.identity.name.starts_with("Conv") && g_.chance(40)) continue;
     std::optional<Attr> drawn = attr(spec);
     if (drawn) d_.step.attrs.set(spec.name, std::move(*drawn));
   }
+  keep_windows_inside();
   // Explicit pads contradict any other way to pad.
   const Attr* automatic = d_.step.attrs.find("auto_pad");
   const bool explicit_pads = automatic == nullptr || std::get<std::string>(*automatic) == "NOTSET";

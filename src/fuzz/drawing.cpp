@@ -19,6 +19,8 @@ bool repeats(const std::vector<Param>& params) {
   return !params.empty() && (params.back().arity == Param::Arity::some || params.back().arity == Param::Arity::any);
 }
 
+std::int64_t rank_of(const Dims& dims) { return static_cast<std::int64_t>(dims.size()); }
+
 // Ops over windows and channels: batch, channels, space.
 bool has_space(const Signature& signature, const OpDef& op) {
   constexpr std::string_view kSpatial[] = {"GlobalMaxPool",
@@ -97,8 +99,8 @@ Dims Drawing::broadcastable(const Dims& dims) {
   for (std::int64_t& size : result) {
     if (g_.chance(20)) size = 1;
   }
-  while (!result.empty() && g_.chance(20)) result.erase(result.begin());
-  if (g_.chance(10)) result.clear();
+  // Rows, planes, scalars: every number of missing axes alike.
+  if (g_.chance(40)) result.erase(result.begin(), result.begin() + g_.between(0, rank_of(dims)));
   if (g_.chance(6)) result.insert(result.begin(), g_.between(1, 2));
   return result;
 }

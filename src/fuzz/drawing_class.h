@@ -29,6 +29,7 @@ class Drawing {
   void add_outputs();
 
   void draw_attrs();
+  void keep_windows_inside();
   std::optional<Attr> attr(const AttrSpec& spec);
   std::optional<Attr> int_attr(const AttrSpec& spec);
   std::optional<Attr> ints_attr(const AttrSpec& spec);

@@ -1,6 +1,7 @@
 #include "fuzz/finding.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "base/error.h"
@@ -16,9 +17,13 @@ namespace {
 constexpr std::uint64_t kPlaces = 8;
 constexpr int kNewProcesses = 3;
 
+// A number that is wrong and no number at all are faults of different kinds.
+bool is_infinite(const Complaint& c) { return c.symptom == Symptom::wrong_value && std::isinf(c.observed); }
+
 bool same_fault(const Complaint& a, const Complaint& b) {
   const bool as_written_a = a.level == Optimisation::none, as_written_b = b.level == Optimisation::none;
-  if (a.symptom != b.symptom || a.derivative != b.derivative || as_written_a != as_written_b || a.proven != b.proven)
+  if (a.symptom != b.symptom || is_infinite(a) != is_infinite(b) || a.derivative != b.derivative ||
+      as_written_a != as_written_b || a.proven != b.proven)
     return false;
   const bool by_step = as_written_a && (a.symptom == Symptom::wrong_value || a.symptom == Symptom::wrong_form ||
                                         a.symptom == Symptom::nan_here);
@@ -77,6 +82,16 @@ const Complaint* worst(const std::vector<Complaint>& complaints) {
   return found == complaints.end() ? nullptr : &*found;
 }
 
+// Calls are the same in WebAssembly and plain JavaScript, and the latter survives what ends the former.
+std::string script_of(Backend& backend, const Sample& sample) {
+  try {
+    if (backend.spec().family != "tfjs-wasm") return backend.script(sample);
+    return Backend({.family = "tfjs-cpu", .version = backend.spec().version}).script(sample);
+  } catch (const Error&) {
+    return {};
+  }
+}
+
 std::optional<Finding> make_finding(Backend& backend, const Sample& sample, bool legal, const Complaint& complaint) {
   Counts unused;
   const auto judged = [&](const Sample& candidate) -> std::vector<Complaint> {
@@ -102,11 +117,12 @@ std::optional<Finding> make_finding(Backend& backend, const Sample& sample, bool
   };
   if (!shows_in_a_new_process(sample)) return std::nullopt;
   Finding finding{.backend = backend.spec(), .complaint = complaint, .legal = legal};
-  finding.sample = reduce(sample, still_shows, {.candidates = hangs ? 6 : dies ? 60 : 500, .seconds = 60});
+  finding.sample = reduce(sample, still_shows, {.candidates = hangs ? 6 : dies ? 60 : 500});
   if (!shows_in_a_new_process(finding.sample)) finding.sample = sample;
   const std::vector<Complaint> last = judged(finding.sample);
   if (const Complaint* same = find_same(last, complaint)) finding.complaint = *same;
   finding.key = key_of(backend.spec(), finding.complaint, finding.sample);
+  finding.script = script_of(backend, finding.sample);
   return finding;
 }
 
@@ -136,8 +152,9 @@ Finding make_law_finding(Backend& backend, const Sample& before, const Sample& a
     }
     return false;
   };
-  if (still_shows(before)) reduce(before, still_shows, {.candidates = 200, .seconds = 60});
+  if (still_shows(before)) reduce(before, still_shows, {.candidates = 200});
   finding.key = key_of(backend.spec(), finding.complaint, finding.sample);
+  finding.script = script_of(backend, finding.sample);
   return finding;
 }
 
@@ -160,10 +177,25 @@ void add_versions(Finding& finding, std::vector<Backend>& versions) {
   finding.known = known_fault(finding);
 }
 
+Kind kind_of(const BackendSpec& backend, const Complaint& complaint, const Sample& sample) {
+  Kind kind;
+  kind.coarse = backend.text() + " " + std::string(name(complaint.symptom)) +
+                (is_infinite(complaint) ? " infinite" : "") + (complaint.proven ? " " : " small ") + complaint.op +
+                (complaint.level == Optimisation::none ? "" : " optimised");
+  kind.fine = kind.coarse;
+  for (const Step& step : sample.steps) {
+    if (std::ranges::find(step.outputs, complaint.tensor) == step.outputs.end()) continue;
+    std::set<std::string> attrs;
+    for (const auto& [name, value] : step.attrs) attrs.insert(name);
+    for (const std::string& attr : attrs) kind.fine += " " + attr;
+  }
+  return kind;
+}
+
 std::string key_of(const BackendSpec& backend, const Complaint& complaint, const Sample& sample) {
   const std::string law = complaint.symptom == Symptom::broken_law ? " (" + complaint.op + ")" : "";
   std::string key = backend.family + " " + std::string(name(complaint.symptom)) + law +
-                    (complaint.proven ? "" : " (small)") +
+                    (is_infinite(complaint) ? " (infinite)" : "") + (complaint.proven ? "" : " (small)") +
                     (complaint.derivative                    ? " derivative: "
                      : complaint.level == Optimisation::none ? ": "
                                                              : " optimised: ");

@@ -32,6 +32,7 @@ struct Finding {
   Sample before = {};
   std::vector<std::pair<BackendSpec, Stand>> versions = {};  // oldest first
   std::string known = {};                                    // of the table of known faults; empty: new
+  std::string script = {};                                   // Backend::script of the sample
 };
 
 // Judges a sample as a campaign does: an illegal one only for whether the library survives it.
@@ -48,7 +49,15 @@ std::optional<Finding> make_finding(Backend& backend, const Sample& sample, bool
 // The same for a broken law: the sample before it is reduced, and the law is applied anew to each candidate.
 Finding make_law_finding(Backend& backend, const Sample& before, const Sample& after, const std::string& law,
                          const Complaint& complaint);
+// The library's calls that a sample comes to; empty when it has none to show.
+std::string script_of(Backend& backend, const Sample& sample);
 void add_versions(Finding& finding, std::vector<Backend>& versions);
+
+// How complaints look alike before they are reduced: by the op to blame, and by the attributes that it has there.
+struct Kind {
+  std::string coarse = {}, fine = {};
+};
+Kind kind_of(const BackendSpec& backend, const Complaint& complaint, const Sample& sample);
 
 // "ort wrong value optimised: Pad(float32)+MaxPool{pads}".
 std::string key_of(const BackendSpec& backend, const Complaint& complaint, const Sample& sample);

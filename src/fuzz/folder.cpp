@@ -71,7 +71,8 @@ std::string page(const Finding& finding) {
   if (!finding.versions.empty()) out << "## Versions\n\n" << strip_text(finding.versions) << "\n\n";
   out << "## Known\n\n" << (finding.known.empty() ? "Not in finity's table of known faults." : finding.known) << "\n\n";
   out << "## Again\n\n    finity replay FOLDER\n";
-  if (finding.backend.family == "ort") out << "    node reproduce.js        # with onnxruntime-node\n";
+  const std::string how = reproducer_use(finding);
+  if (!how.empty()) out << "    " << how << "\n";
   return out.str();
 }
 
@@ -115,7 +116,7 @@ std::vector<std::pair<std::string, std::string>> finding_files(const Finding& fi
   if (!finding.law.empty()) add_sample(files, finding.before, "before/");
   files.emplace_back(kFindingFile, description(finding).dump(2, ' ', false, json::error_handler_t::replace) + "\n");
   files.emplace_back("README.md", page(finding));
-  if (finding.backend.family == "ort") files.emplace_back("reproduce.js", reproducer(finding));
+  for (auto& file : reproducers(finding)) files.push_back(std::move(file));
   return files;
 }
 

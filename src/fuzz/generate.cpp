@@ -116,8 +116,20 @@ Sample draw_chain(const std::vector<const OpDef*>& ops, Rng& rng, int opset, int
   return std::move(grower).finish();
 }
 
-Generated draw_single(const OpDef& op, Rng& rng, int opset, bool invalid) {
+// The pair of an op's attributes whose turn it is: all pairs come, one after the other.
+std::vector<std::string> pair_in_turn(const OpDef& op, std::uint64_t turn) {
+  const std::vector<AttrSpec>& attrs = signature_of(op).attrs;
+  const std::uint64_t count = attrs.size();
+  if (count < 2) return {};
+  std::uint64_t place = turn % (count * (count - 1) / 2);
+  std::size_t first = 0;
+  for (; place >= count - 1 - first; ++first) place -= count - 1 - first;
+  return {std::string(attrs[first].name), std::string(attrs[first + 1 + place].name)};
+}
+
+Generated draw_single(const OpDef& op, Rng& rng, int opset, bool invalid, std::uint64_t turn) {
   Grower grower(rng, opset, "sweep " + std::string(op.identity.name));
+  if (rng.below(2) == 0) grower.aim(pair_in_turn(op, turn));
   grower.add(op);
   if (invalid && grower.refused() && grower.chance(10)) {
     Generated result{.sample = *grower.refused(), .legal = false};
@@ -179,8 +191,9 @@ Generated generate(std::uint64_t seed, std::uint64_t index, const GenerateOption
   for (std::uint64_t i = 0; i < 20 && result.sample.steps.empty(); ++i) {
     const int opset = draw_opset(rng);
     const std::uint64_t kind = rng.below(100);
-    if (kind < 35 || (!options.ops.empty() && kind < 60))
-      result = draw_single(*chosen[(index / 3 + i) % chosen.size()], rng, opset, options.invalid);
+    if (kind < 35 || (!options.ops.empty() && kind < 42))
+      result = draw_single(*chosen[(index / 3 + i) % chosen.size()], rng, opset, options.invalid,
+                           (index / 3 + i) / chosen.size());
     else if (kind < 60) result.sample = draw_pattern(rng, opset);
     else if (kind < 70) result.sample = draw_backward(all, rng);
     else if (kind < 87) result.sample = draw_chain(all, rng, opset, 2 + static_cast<int>(rng.below(2)));

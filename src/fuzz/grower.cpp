@@ -128,6 +128,8 @@ std::vector<std::string> Grower::add(const OpDef& op, const std::string& first) 
       (op.identity.until != 0 && op.identity.until < sample_.opset))
     return {};
   for (int i = 0; i < kTries; ++i) {
+    // Two attributes may never go together.
+    if (i == kTries / 2) aims_.clear();
     std::optional<Drawn> drawn = draw_step(*this, op, first);
     if (!drawn || !fits_opset(drawn->step, sample_.opset)) continue;
     for (std::string& output : drawn->step.outputs) output = output.empty() ? output : new_name("y");

@@ -3,6 +3,7 @@
 // function of the random numbers handed in.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -25,6 +26,9 @@ class Grower {
   // Adds a step of this op on operand 0 `first`, or on a new input when it is empty. The new results' names; empty when
   // no legal call was found in some tries.
   std::vector<std::string> add(const OpDef& op, const std::string& first = {});
+  // Attributes that the next steps have as often as that is legal.
+  void aim(std::vector<std::string> attrs) { aims_ = std::move(attrs); }
+  bool aims_at(std::string_view attr) const { return std::ranges::find(aims_, attr) != aims_.end(); }
   // A step as it is given; operands must exist. Empty when the reference refuses it or its results are not ordinary.
   std::vector<std::string> add(std::string_view op, std::vector<std::string> inputs, Attrs attrs = {},
                                std::size_t outputs = 1);
@@ -63,6 +67,7 @@ class Grower {
   std::map<std::string, Tensor, std::less<>> values_;
   std::vector<std::string> names_;
   std::optional<Sample> refused_;
+  std::vector<std::string> aims_;
   int named_ = 0;
 };
 

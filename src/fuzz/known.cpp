@@ -105,6 +105,10 @@ constexpr Known kKnown[] = {
      [](const Finding& f) { return wrong(f) && sets(f, "ConvTranspose", "output_padding"); }},
     {"torch", "observed in LibTorch 1.13: a convolution without input channels has no output channels",
      [](const Finding& f) { return f.complaint.symptom == Symptom::wrong_form && has(f, "Conv"); }},
+    {"torch-script", "pytorch #92563: a clamp behind a convolution is merged as if it had two float bounds",
+     [](const Finding& f) {
+       return refused(f) && (in_order(f, {"Conv", "Clip"}) || in_order(f, {"Conv", "HardSigmoid"}));
+     }},
     {"ort", "#26288: reductions with noop_with_empty_axes",
      [](const Finding& f) {
        return wrong(f) && std::ranges::any_of(f.sample.steps, [](const Step& s) {

@@ -1,5 +1,6 @@
 // Patterns that optimisers rewrite, each with something changed by chance: an axis, a constant, an element type, a
 // second user. A rewrite that looks at too little then changes the result.
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -183,6 +184,42 @@ void pad_window(Pattern& p) {
   p.g.add(*find_op("", kWindows[p.g.rng().below(std::size(kWindows))]), padded);
 }
 
+// Windows of every form: rows and columns, long steps, channels by themselves or in groups, each way to pad.
+void windows(Pattern& p) {
+  p.dtype = p.g.chance(90) ? DType::float32 : DType::float64;
+  constexpr std::string_view kOps[] = {"Conv", "Conv", "ConvTranspose", "MaxPool", "AveragePool"};
+  const std::string_view op = kOps[p.g.rng().below(std::size(kOps))];
+  const std::int64_t space = p.g.chance(70) ? 2 : p.g.between(1, 3), channels = p.g.between(1, 4);
+  Dims dims = {p.g.between(1, 2), channels};
+  for (std::int64_t i = 0; i < space; ++i) dims.push_back(p.g.between(1, 7));
+  Ints kernel, strides, dilations, pads;
+  const std::int64_t step = p.g.between(1, 3), thin = p.g.chance(50) ? p.g.between(0, space - 1) : -1;
+  for (std::int64_t i = 0; i < space; ++i) {
+    kernel.push_back(i == thin ? 1 : p.g.between(1, 4));
+    strides.push_back(p.g.chance(70) ? step : p.g.between(1, 3));
+    dilations.push_back(p.g.between(1, 2));
+  }
+  for (std::int64_t i = 0; i < 2 * space; ++i) {
+    // A pool's window in the margin alone has no mean.
+    const std::int64_t most = kernel[static_cast<std::size_t>(i % space)] - 1;
+    pads.push_back(p.g.between(0, op.starts_with("Conv") ? 2 : std::min<std::int64_t>(most, 2)));
+  }
+  Attrs attrs = attrs_of({{"kernel_shape", kernel}, {"strides", strides}});
+  constexpr const char* kModes[] = {"SAME_UPPER", "SAME_LOWER", "VALID"};
+  if (p.g.chance(50)) attrs.set("auto_pad", std::string(kModes[p.g.rng().below(3)]));
+  else if (p.g.chance(60)) attrs.set("pads", pads);
+  if (p.g.chance(25)) attrs.set("dilations", dilations);
+  std::vector<Name> inputs = {p.input(dims)};
+  if (op.starts_with("Conv")) {
+    const std::int64_t group = p.g.chance(50) ? channels : 1, each = p.g.between(1, 2);
+    Dims weights = op == "Conv" ? Dims{group * each, channels / group} : Dims{channels, each};
+    weights.insert(weights.end(), kernel.begin(), kernel.end());
+    inputs.push_back(p.weights(weights));
+    if (group > 1) attrs.set("group", group);
+  }
+  p.tail(p.op(op, inputs, attrs));
+}
+
 void window_then(Pattern& p) {
   p.dtype = DType::float32;
   const Name x = p.input({1, p.g.between(1, 4), p.g.between(2, 6), p.g.between(2, 6)});
@@ -284,6 +321,9 @@ constexpr Entry kPatterns[] = {{"layer norm", layer_norm},
                                {"casts", casts},
                                {"pad and window", pad_window},
                                {"pad and window", pad_window},
+                               {"windows", windows},
+                               {"windows", windows},
+                               {"window and more", window_then},
                                {"window and more", window_then},
                                {"products", products},
                                {"products", products},

@@ -1,7 +1,6 @@
 #include "fuzz/reduce.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <map>
 #include <set>
@@ -14,16 +13,12 @@ namespace finity::fuzz {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+constexpr int kStepsPerCandidate = 10;
 
 class Reducer {
  public:
   Reducer(Sample sample, const StillShows& still_shows, const ReduceLimits& limits)
-      : best_(std::move(sample)),
-        still_shows_(still_shows),
-        left_(limits.candidates),
-        end_(Clock::now() +
-             std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(limits.seconds))) {}
+      : best_(std::move(sample)), still_shows_(still_shows), left_(limits.candidates) {}
 
   Sample run() {
     // Each pass makes room for the others; two rounds without a change end it.
@@ -40,12 +35,12 @@ class Reducer {
   }
 
  private:
-  bool going() const { return left_ > 0 && Clock::now() < end_; }
+  bool going() const { return left_ > 0; }
 
   bool accept(Sample candidate) {
     if (!going()) return false;
-    --left_;
     drop_unneeded(candidate);
+    left_ -= 1 + static_cast<int>(candidate.steps.size()) / kStepsPerCandidate;
     if (candidate.steps.empty() || !still_shows_(candidate)) return false;
     best_ = std::move(candidate);
     return true;
@@ -256,7 +251,6 @@ class Reducer {
   Sample best_;
   const StillShows& still_shows_;
   int left_;
-  Clock::time_point end_;
 };
 
 }  // namespace

@@ -11,9 +11,9 @@ namespace finity::fuzz {
 // Whether the candidate still shows the fault; must not throw.
 using StillShows = std::function<bool(const Sample&)>;
 
+// Not a time: what comes out must not depend on how busy the machine is.
 struct ReduceLimits {
-  int candidates = 400;
-  double seconds = 20;
+  int candidates = 400;  // of up to ten steps; larger ones count for more
 };
 
 Sample reduce(Sample sample, const StillShows& still_shows, const ReduceLimits& limits = {});

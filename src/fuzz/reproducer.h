@@ -1,13 +1,17 @@
-// A program in the language of the library's users that shows a fault, with nothing of finity in it.
+// What shows a finding without finity: a program for the library alone, and the files that it reads.
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "fuzz/finding.h"
 
 namespace finity::fuzz {
 
-// JavaScript for onnxruntime-node; runs in the finding's folder.
-std::string reproducer(const Finding& finding);
+// Names and contents; none for a library that has no such program.
+std::vector<std::pair<std::string, std::string>> reproducers(const Finding& finding);
+// The command that runs it; empty when there is none.
+std::string reproducer_use(const Finding& finding);
 
 }  // namespace finity::fuzz

@@ -1,8 +1,10 @@
 #include "muffin/lemon.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
+#include "tensor/convert.h"
 
 namespace finity::muffin {
 
@@ -131,6 +133,44 @@ std::optional<Layers> changed_layers(const Model& model, std::string_view mutato
   return with_layer(model.layers, same, model.layers[index_of(same)].spec);  // layer copy
 }
 
+// Rounding alone is no success.
+constexpr double kFurther = 1e-5;
+
+// Mutators by how often they succeeded: a walk that prefers those of a better rank (Metropolis and Hastings).
+class MutatorChoice {
+ public:
+  std::string_view next(Rng& rng) {
+    const std::size_t count = scores_.size();
+    const double worse = 1 - 1 / static_cast<double>(count);
+    for (;;) {
+      const std::size_t other = rng.below(count);
+      const int down = rank(other) - rank(current_);
+      if (down > 0 && rng.uniform(0, 1) >= std::pow(worse, down)) continue;
+      current_ = other;
+      return lemon_mutators()[current_];
+    }
+  }
+  void succeeded(std::string_view mutator, bool did) {
+    const std::vector<std::string_view> names = lemon_mutators();
+    Score& score = scores_[static_cast<std::size_t>(std::ranges::find(names, mutator) - names.begin())];
+    ++score.tried;
+    score.succeeded += did ? 1 : 0;
+  }
+
+ private:
+  struct Score {
+    int tried = 0, succeeded = 0;
+    double rate() const { return tried == 0 ? 0 : static_cast<double>(succeeded) / tried; }
+  };
+  int rank(std::size_t at) const {
+    return static_cast<int>(
+        std::ranges::count_if(scores_, [&](const Score& score) { return score.rate() > scores_[at].rate(); }));
+  }
+
+  std::vector<Score> scores_ = std::vector<Score>(lemon_mutators().size());
+  std::size_t current_ = 0;
+};
+
 class Lemon final : public Source {
  public:
   explicit Lemon(const SourceOptions& options) : seed_(options.seed) {}
@@ -138,41 +178,79 @@ class Lemon final : public Source {
   Model next() override {
     Rng rng(seed_ * 0x9e3779b97f4a7c15 + made_++);
     if (pool_.empty()) {
-      for (const std::string_view name : lemon_seeds()) pool_.push_back({lemon_seed(name, 2, rng), 0});
+      for (const std::string_view name : lemon_seeds()) pool_.push_back({.model = lemon_seed(name, 2, rng)});
     }
+    // Nobody said anything of the last one: it is as good as any.
+    if (last_) keep(std::move(last_->model), 0);
+    last_.reset();
     for (;;) {
-      Entry& chosen = roulette(rng);
-      const std::vector<std::string_view> mutators = lemon_mutators();
-      std::optional<Model> model = mutated(chosen.model, mutators[rng.below(mutators.size())], rng);
+      const std::size_t parent = roulette(rng);
+      const std::string_view mutator = mutators_.next(rng);
+      std::optional<Model> model = mutated(pool_[parent].model, mutator, rng);
       if (!model) continue;
-      ++chosen.chosen;
-      if (pool_.size() < kPool) pool_.push_back({*model, 0});
+      ++pool_[parent].chosen;
+      last_ = {.model = *model, .parent = parent, .mutator = mutator};
       return *model;
     }
   }
+
+  void hear(double distance) override {
+    if (!last_) return;
+    const bool further = distance > pool_[last_->parent].distance + kFurther;
+    mutators_.succeeded(last_->mutator, further);
+    if (further) keep(std::move(last_->model), distance);
+    last_.reset();
+  }
+
   bool forward_only() const override { return true; }
 
  private:
   struct Entry {
-    Model model;
+    Model model = {};
     int chosen = 0;
+    double distance = 0;
+  };
+  struct Last {
+    Model model = {};
+    std::size_t parent = 0;
+    std::string_view mutator = {};
   };
 
+  // In a full pool the one that was used most makes room.
+  void keep(Model model, double distance) {
+    Entry entry{.model = std::move(model), .distance = distance};
+    if (pool_.size() < kPool) pool_.push_back(std::move(entry));
+    else *std::ranges::max_element(pool_, {}, &Entry::chosen) = std::move(entry);
+  }
+
   // Those that were chosen less come sooner.
-  Entry& roulette(Rng& rng) {
+  std::size_t roulette(Rng& rng) const {
     double all = 0;
     for (const Entry& entry : pool_) all += 1.0 / (entry.chosen + 1);
     double at = rng.uniform(0, all);
-    for (Entry& entry : pool_) {
-      at -= 1.0 / (entry.chosen + 1);
-      if (at <= 0) return entry;
+    for (std::size_t i = 0; i < pool_.size(); ++i) {
+      at -= 1.0 / (pool_[i].chosen + 1);
+      if (at <= 0) return i;
     }
-    return pool_.back();
+    return pool_.size() - 1;
   }
 
   std::uint64_t seed_, made_ = 0;
   std::vector<Entry> pool_;
+  MutatorChoice mutators_;
+  std::optional<Last> last_;
 };
+
+// The mean distance of a library's output from the target; none when it gave no such output.
+std::optional<double> from_target(const Model& model, const Trace& trace) {
+  const Tensor& target = model.sample.inputs.at("target");
+  if (!trace.ran() || trace.outputs.empty() || trace.outputs.back().size() != target.size()) return std::nullopt;
+  double sum = 0;
+  for (std::int64_t i = 0; i < target.size(); ++i)
+    sum += std::abs(element_as_double(trace.outputs.back(), i) - element_as_double(target, i));
+  if (!std::isfinite(sum)) return std::nullopt;
+  return sum / static_cast<double>(std::max<std::int64_t>(target.size(), 1));
+}
 
 }  // namespace
 
@@ -190,6 +268,17 @@ std::optional<Model> mutated(const Model& model, std::string_view mutator, Rng& 
   else layers = changed_layers(model, mutator, rng);
   if (!layers) return std::nullopt;
   return rebuilt(model, *layers);
+}
+
+double lemon_distance(const Model& model, const std::vector<Trace>& traces) {
+  double most = 0;
+  for (std::size_t i = 0; i < traces.size(); ++i) {
+    for (std::size_t k = i + 1; k < traces.size(); ++k) {
+      const std::optional<double> a = from_target(model, traces[i]), b = from_target(model, traces[k]);
+      if (a && b && *a + *b > 0) most = std::max(most, std::abs(*a - *b) / (*a + *b));
+    }
+  }
+  return most;
 }
 
 std::unique_ptr<Source> make_lemon(const SourceOptions& options) { return std::make_unique<Lemon>(options); }

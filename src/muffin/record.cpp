@@ -23,6 +23,7 @@ CREATE TABLE IF NOT EXISTS vote(model INTEGER, phase TEXT, kind TEXT, backend TE
 CREATE TABLE IF NOT EXISTS nan_layer(model INTEGER, backend TEXT, kind TEXT);
 CREATE TABLE IF NOT EXISTS crash(model INTEGER, backend TEXT, stage TEXT, message TEXT);
 CREATE TABLE IF NOT EXISTS coverage(kind TEXT, cell TEXT, hits INTEGER, first INTEGER, PRIMARY KEY(kind, cell));
+CREATE TABLE IF NOT EXISTS heard(model INTEGER PRIMARY KEY, distance REAL);
 CREATE TABLE IF NOT EXISTS timing(model INTEGER, backend TEXT, ms REAL);
 )";
 
@@ -101,13 +102,20 @@ void Record::add_pairs(const Model& model, const std::vector<Trace>& traces, con
   }
 }
 
-void Record::add(const Model& model, const std::vector<Trace>& traces, const Verdict& verdict,
+double Record::heard(std::int64_t model) {
+  const std::vector<Row> rows = database_->query("SELECT distance FROM heard WHERE model = ?", {whole(model)});
+  const double* distance = rows.empty() ? nullptr : std::get_if<double>(&rows[0][0]);
+  return distance == nullptr ? 0 : *distance;
+}
+
+void Record::add(const Model& model, const std::vector<Trace>& traces, const Verdict& verdict, double distance,
                  const std::vector<double>& milliseconds) {
   database_->begin();
   add_model(model, traces);
   add_coverage(model);
   add_pairs(model, traces, verdict);
   const Cell id = whole(models_);
+  database_->run("INSERT INTO heard VALUES(?, ?)", {id, distance});
   for (const Inconsistency& one : verdict.inconsistencies)
     database_->run("INSERT INTO inconsistency VALUES(?, ?, ?, ?, ?, ?, ?)",
                    {id, std::string(name(one.phase)), whole(one.layer), one.kind, traces[one.a].backend,

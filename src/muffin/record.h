@@ -18,8 +18,11 @@ class Record {
 
   std::int64_t models() const { return models_; }
   // One model, in one transaction. `milliseconds` by trace.
-  void add(const Model& model, const std::vector<Trace>& traces, const Verdict& verdict,
+  void add(const Model& model, const std::vector<Trace>& traces, const Verdict& verdict, double distance,
            const std::vector<double>& milliseconds);
+
+  // What the source heard of a model.
+  double heard(std::int64_t model);
 
   // Distinct ones, counted as the paper does: once per data set, layer type, pair and phase.
   std::int64_t inconsistencies();

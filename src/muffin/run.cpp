@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "muffin/lemon.h"
 #include "muffin/record.h"
 
 namespace finity::muffin {
@@ -52,7 +53,10 @@ RunProgress run_baseline(const RunOptions& options, const RunHooks& hooks) {
   Record record(database_in(options.workdir), configuration(options), options.resume);
   std::vector<fuzz::Backend> backends = open_backends(options, hooks);
   // What comes next depends on what came before.
-  for (std::int64_t i = 0; i < record.models(); ++i) source->next();
+  for (std::int64_t i = 0; i < record.models(); ++i) {
+    source->next();
+    source->hear(record.heard(i));
+  }
   RunProgress progress;
   const Clock::time_point start = Clock::now();
   const auto update = [&] {
@@ -75,7 +79,9 @@ RunProgress run_baseline(const RunOptions& options, const RunHooks& hooks) {
       traces.push_back(run_model(backend, prepared, source->forward_only()));
       milliseconds.push_back(1000 * seconds_since(begin));
     }
-    record.add(model, traces, judge_traces(model, traces, options.rules), milliseconds);
+    const double distance = lemon_distance(model, traces);
+    source->hear(distance);
+    record.add(model, traces, judge_traces(model, traces, options.rules), distance, milliseconds);
     ++progress.this_run;
     update();
   }

@@ -25,6 +25,9 @@ class Source {
   virtual ~Source() = default;
 
   virtual Model next() = 0;
+  // How far apart libraries were on the last model (lemon.h), for sources that learn from it. Each model's once, in
+  // order, or of none.
+  virtual void hear(double /*distance*/) {}
   // Only the forward pass is looked at.
   virtual bool forward_only() const { return false; }
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "formats/onnx/onnx.h"
 #include "fuzz/backward.h"
 #include "fuzz/public_steps.h"
 #include "gradient/gradient.h"
@@ -184,10 +185,29 @@ void run_backward(Trace& trace, fuzz::Backend& backend, const Prepared& prepared
   }
 }
 
-// The optimiser's formula on the library's own gradients, computed by the library.
+// The library's own optimiser on its own gradients; false when it has none of that name. `model` is any that it loads.
+bool step_natively(Trace& trace, fuzz::Backend& backend, const Model& model) {
+  if (!backend.derives()) return false;
+  LongRequest request{.model = write_onnx(fuzz::graph(model.sample)), .task = {.text = "optimiser " + model.optimiser}};
+  for (const auto& [weight, gradient] : trace.weight_gradients) {
+    const auto found = model.sample.constants.find(weight);
+    if (found == model.sample.constants.end() || found->second.dims() != gradient.dims()) continue;
+    request.task.data.emplace_back(weight, found->second);
+    request.task.data.emplace_back("gradient", gradient);
+  }
+  const Answer answer = backend.worker().task(request);
+  if (!answer.done()) return false;
+  for (const auto& [weight, datum] : answer.outputs) {
+    if (datum.tensor() != nullptr) trace.weights[weight] = *datum.tensor();
+  }
+  trace.native_step = true;
+  return true;
+}
+
+// Else the optimiser's formula, computed by the library.
 void step(Trace& trace, fuzz::Backend& backend, const Prepared& prepared) {
   const Model& model = prepared.model();
-  if (trace.weight_gradients.empty()) return;
+  if (trace.weight_gradients.empty() || step_natively(trace, backend, model)) return;
   Net net(Weights::scaled);
   Inputs inputs;
   std::vector<std::pair<std::string, ValueId>> moved;

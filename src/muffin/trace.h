@@ -26,6 +26,7 @@ struct Trace {
   std::vector<std::optional<Tensor>> gradients = {};  // by layer
   std::map<std::string, Tensor> weight_gradients = {};
   std::map<std::string, Tensor> weights = {};  // after a step
+  bool native_step = false;                    // by the library's own optimiser, not by the formula
   std::string backward = {};                   // why there are no gradients
 
   bool ran() const { return end == End::done; }

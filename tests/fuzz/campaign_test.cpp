@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 
 #include "base/error.h"
@@ -48,6 +49,20 @@ TEST_F(CampaignTest, FindsEachFaultAndNothingElseAndMakesItSmall) {
     ASSERT_FALSE(sizes.empty()) << fault.name;
     EXPECT_LE(*std::ranges::min_element(sizes), fault.optimised && fault.ops.empty() ? 2U : 1U) << fault.name;
   }
+}
+
+TEST_F(CampaignTest, OneFaultOfAnOpDoesNotHideAnother) {
+  CampaignOptions campaign = options("two", "two", 60);
+  campaign.generate.ops = {"Softmax"};
+  bool finite = false, infinite = false;
+  CampaignHooks hooks;
+  hooks.found = [&](const Finding& finding, const std::string&) {
+    if (finding.complaint.symptom != Symptom::wrong_value) return;
+    (std::isinf(finding.complaint.observed) ? infinite : finite) = true;
+  };
+  run_campaign(campaign, hooks);
+  EXPECT_TRUE(finite);
+  EXPECT_TRUE(infinite);
 }
 
 TEST_F(CampaignTest, FindsNothingInALibraryThatIsRight) {

@@ -10,6 +10,7 @@
 #include "fuzz/box.h"
 #include "fuzz/generate.h"
 #include "fuzz/laws.h"
+#include "fuzz/nnsmith.h"
 #include "fuzz/reduce.h"
 #include "tensor/convert.h"
 #include "types/graph_writer.h"
@@ -100,6 +101,42 @@ TEST(Generator, IsAFunctionOfItsSeed) {
   }
   EXPECT_GT(models.size(), 95U);
   EXPECT_GT(ops.size(), 50U);
+}
+
+// Every pair of an op's attributes that may go together comes up in a few hundred draws.
+TEST(Generator, SweepsPairsOfAttributes) {
+  std::set<std::pair<std::string, std::string>> pairs;
+  for (std::uint64_t i = 0; i < 250; ++i) {
+    for (const Step& step : generate(3, i, {.ops = {"MaxPool"}, .invalid = false}).sample.steps) {
+      if (step.op != "MaxPool") continue;
+      for (const auto& [first, unused] : step.attrs) {
+        for (const auto& [second, also_unused] : step.attrs) pairs.emplace(first, second);
+      }
+    }
+  }
+  for (const char* first : {"ceil_mode", "dilations", "strides", "kernel_shape"}) {
+    for (const char* second : {"auto_pad", "pads", "strides", "dilations", "ceil_mode"})
+      EXPECT_TRUE(pairs.contains({first, second})) << first << " with " << second;
+  }
+}
+
+// Models of five ops that the reference runs, some of them put in before what was there.
+TEST(NnSmith, SamplesAreLegalSmallAndAFunctionOfTheSeed) {
+  std::size_t models = 0, steps = 0, before = 0;
+  for (std::uint64_t i = 0; i < 60; ++i) {
+    const Generated one = nnsmith_sample(4, i);
+    if (one.sample.steps.empty()) continue;
+    ++models;
+    steps += one.sample.steps.size();
+    EXPECT_EQ(write_onnx(graph(one.sample)), write_onnx(graph(nnsmith_sample(4, i).sample)));
+    EXPECT_NO_THROW(run_reference(graph(one.sample), inputs_of(one.sample))) << i;
+    // Operands of what was put in before carry its mark.
+    before += std::ranges::any_of(one.sample.steps.front().inputs,
+                                  [](const std::string& name) { return name.find('b') != std::string::npos; });
+  }
+  EXPECT_GT(models, 50U);
+  EXPECT_GT(steps, 3 * models);
+  EXPECT_GT(before, models / 3);
 }
 
 TEST(Generator, MakesOnlySamplesWithAnAskedOp) {

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "muffin/lemon.h"
 #include "muffin/source.h"
+#include "tensor/convert.h"
 #include "types/infer.h"
 
 namespace finity::muffin {
@@ -102,6 +103,41 @@ TEST(Lemon, EverySeedIsBuiltAndEveryMutatorChangesSomething) {
     }
     EXPECT_GT(changed, 3) << mutator;
   }
+}
+
+// Whoever drives libraries apart is chosen more often, and its models are changed further.
+TEST(Lemon, LearnsWhichMutatorsSucceed) {
+  const auto source = make_lemon({.seed = 3});
+  const auto depth = [](const Model& model) { return model.layers.size(); };
+  std::size_t largest = 0;
+  double distance = 0;
+  for (int i = 0; i < 60; ++i) {
+    const Model model = source->next();
+    // More layers, more distance: additions succeed, removals do not.
+    const bool grew = depth(model) > largest;
+    largest = std::max(largest, depth(model));
+    source->hear(grew ? distance += 0.01 : 0);
+  }
+  std::size_t seeds = 0;
+  Rng rng(1);
+  for (const std::string_view name : lemon_seeds()) seeds = std::max(seeds, depth(lemon_seed(name, 2, rng)));
+  EXPECT_GT(largest, seeds + 3);
+}
+
+TEST(Lemon, DistanceIsOfTheMeanDistancesFromTheTarget) {
+  Rng rng(1);
+  const Model model = lemon_seed(lemon_seeds().front(), 1, rng);
+  const Tensor& target = model.sample.inputs.at("target");
+  const auto trace = [&](double off) {
+    std::vector<double> values = elements<double>(target);
+    for (double& x : values) x += off;
+    Trace result;
+    result.outputs = {from_elements<double>(DType::float32, target.dims(), values)};
+    return result;
+  };
+  EXPECT_NEAR(lemon_distance(model, {trace(1), trace(3)}), 0.5, 1e-6);
+  EXPECT_EQ(lemon_distance(model, {trace(1), trace(-1)}), 0);
+  EXPECT_EQ(lemon_distance(model, {trace(1)}), 0);
 }
 
 TEST(Coverage, CountsCellsAndPrefersRareOnes) {

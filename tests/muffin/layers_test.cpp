@@ -124,6 +124,7 @@ struct LibTorch : testing::Test {
 
 // Forward, its own derivatives against those that the op table's rules write, and a step of the optimiser.
 TEST_F(LibTorch, AgreesWithTheReferenceInAllLayers) {
+  const std::set<std::string> natively = {"sgd", "rmsprop", "adagrad", "adam"};
   int derived = 0;
   for (const LayerKind& kind : layer_kinds()) {
     const Model model = model_of(kind, 5);
@@ -146,6 +147,7 @@ TEST_F(LibTorch, AgreesWithTheReferenceInAllLayers) {
       EXPECT_LT(chebyshev(expected, *trace.gradients[i]), 1e-3) << to_string(model.layers[i].spec);
     }
     EXPECT_EQ(trace.weights.size(), trace.weight_gradients.size()) << kind.name;
+    EXPECT_EQ(trace.native_step, !trace.weights.empty() && natively.contains(model.optimiser)) << model.optimiser;
   }
   EXPECT_GE(derived, 55);
 }

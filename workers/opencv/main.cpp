@@ -168,6 +168,7 @@ class OpenCv final : public Engine {
   void load(std::string_view model, Optimisation level) override {
     net_ = {};
     graph_.reset();
+    given_.clear();
     auto graph = received_model(model);
     if (const auto opset = graph->info().opsets.find("");
         opset != graph->info().opsets.end() && opset->second > kNewest)
@@ -176,11 +177,19 @@ class OpenCv final : public Engine {
     require_carried(*graph, types_);
     const std::string full = with_what_is_implied(*graph, types_);
     if (!full.empty()) model = full;
+    given_ = model;
     net_ = imported(model);
     net_.setPreferableBackend(cv::dnn::DNN_BACKEND_OPENCV);
     net_.setPreferableTarget(cv::dnn::DNN_TARGET_CPU);
     net_.enableFusion(level != Optimisation::none);
     graph_ = std::move(graph);
+  }
+
+  // "script": the model as the importer was given it.
+  TaskResult task(const TaskRequest& request, const std::function<bool(const std::string&)>& tell) override {
+    if (request.text != "script") return Engine::task(request, tell);
+    if (graph_ == nullptr) throw Error("no model is loaded");
+    return {.text = given_};
   }
 
   NamedData run(const RunRequest& request, const std::function<void(Stage)>& stage) override {
@@ -217,6 +226,7 @@ class OpenCv final : public Engine {
   }
 
   cv::dnn::Net net_;
+  std::string given_;
   std::shared_ptr<const Graph> graph_;
   Types types_;
 };

@@ -3,7 +3,7 @@
 
 const fs = require('fs');
 
-const kind = {hello: 1, load: 2, run: 3, stage: 4, loaded: 5, results: 6, failure: 7, gradient: 8, gradients: 9, task: 10, stop: 12};
+const kind = {hello: 1, load: 2, run: 3, stage: 4, loaded: 5, results: 6, failure: 7, gradient: 8, gradients: 9, task: 10, stop: 12, finished: 13};
 const stage = {load: 1, run: 2, read: 3};
 const protocolVersion = 3;
 

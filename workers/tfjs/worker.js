@@ -9,6 +9,8 @@ const {kind, stage, protocolVersion, Unsupported, Writer, Reader, receive, send,
 const {parse} = require('./onnx.js');
 const {Value, FLOAT} = require('./value.js');
 const {Call, settled} = require('./call.js');
+const {optimiserStep} = require('./optimisers.js');
+const {Recorder} = require('./recorder.js');
 
 const ops = {...require('./elementwise.js'), ...require('./movements.js'), ...require('./windows.js'), ...require('./rows.js')};
 
@@ -121,6 +123,38 @@ function answerGradient(tf, model, reader) {
   return out.take();
 }
 
+// The calls that the model comes to, as a function of its float inputs and weights that returns its outputs.
+function script(tf, model, data) {
+  const recorder = new Recorder(tf), floats = [...model.constants].filter(([, constant]) => constant.dtype === FLOAT);
+  const inputs = given(recorder.tf, [...data, ...floats]), names = [], values = [];
+  recorder.forget();
+  inputs.forEach(([, value], i) => {
+    if (value.dtype !== FLOAT) return;
+    recorder.give(value.tensor, `x${i}`);
+    names.push(`x${i}`);
+    values.push(recorder.constant(value.tensor));
+  });
+  const all = run(recorder.tf, model, inputs);
+  const outputs = model.outputs.map((name) => `${JSON.stringify(name)}: ${recorder.text(wanted(all, name).tensor)}`);
+  const lines = [...recorder.lines, `return {${outputs.join(', ')}};`];
+  return `const model = (${names.join(', ')}) => {\n${lines.map((line) => `  ${line}\n`).join('')}};\n` +
+    `const inputs = [${values.join(',\n  ')}];\n`;
+}
+
+function answerTask(tf, model, reader) {
+  const text = reader.text(), data = reader.data(), out = new Writer(kind.finished);
+  if (text.startsWith('optimiser ')) {
+    out.text('');
+    out.data(optimiserStep(tf, text.slice('optimiser '.length), data));
+  } else if (text === 'script') {
+    out.text(script(tf, model, data));
+    out.data([]);
+  } else {
+    throw new Unsupported('tfjs does no such task');
+  }
+  return out.take();
+}
+
 function answer(tf, state, message) {
   if (message[0] === kind.load) {
     sendStage(stage.load);
@@ -130,12 +164,12 @@ function answer(tf, state, message) {
     state.model = load(Buffer.from(reader.bytes()));
     return new Writer(kind.loaded).take();
   }
-  if (message[0] === kind.task) throw new Unsupported('tfjs does no tasks');
   sendStage(stage.run);
   if (state.model === null) throw new Error('no model is loaded');
   const reader = new Reader(message);
   if (message[0] === kind.run) return answerRun(tf, state.model, reader);
   if (message[0] === kind.gradient) return answerGradient(tf, state.model, reader);
+  if (message[0] === kind.task) return answerTask(tf, state.model, reader);
   throw new Error(`message ${message[0]} was not expected`);
 }
 
