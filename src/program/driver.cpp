@@ -73,32 +73,24 @@ bool Driver::is_finished() {
   if (now > options_.seconds || gives_up) {
     outcome_.stopped = gives_up ? "patience" : "time";
     stopped_ = true;
-  } else if (options_.progress && now - told_ > 0.2) {
-    told_ = now;
-    if (!options_.progress(now, outcome_.iterations, outcome_.closest)) {
-      outcome_.stopped = "interrupted";
-      stopped_ = true;
-    }
+  } else if (!tell()) {
+    outcome_.stopped = "interrupted";
+    stopped_ = true;
   }
   return stopped_;
 }
 
-bool Driver::train() {
-  if (!counts_all() && has_passed_over()) {
-    const PassResult result = trainer_.look(watch_pass_);
-    count();
-    if (!std::ranges::all_of(result.values, all_finite)) {
-      failed();
-      return true;
-    }
-  }
-  return trainer_.train();
+bool Driver::tell() {
+  const double now = watch_.seconds(ClockKind::wall);
+  if (!options_.progress || now - told_ < 0.2) return true;
+  told_ = now;
+  return options_.progress(seconds(), outcome_.iterations, outcome_.closest);
 }
 
 void Driver::record() {
   outcome_.hit = true;
-  outcome_.seconds = seconds();
-  outcome_.wall_seconds = watch_.seconds(ClockKind::wall);
+  outcome_.seconds = failed_at_;
+  outcome_.wall_seconds = failed_at_wall_;
   outcome_.run = trainer_.run();
   outcome_.steps = trainer_.steps();
 }
@@ -121,12 +113,14 @@ bool Driver::weights_are_in_reach() const {
   return true;
 }
 
-bool Driver::failed() {
+bool Driver::failed(bool backward) {
+  failed_at_ = seconds();
+  failed_at_wall_ = watch_.seconds(ClockKind::wall);
   if (counts_all()) {
     record();
     return true;
   }
-  if (weights_are_finite()) return close(failing_nodes(false));
+  if (weights_are_finite()) return close(failing_nodes(backward));
   // Where it began only the run from its start tells.
   const TrainingRun run = trainer_.run();
   const Repeated repeated = repeat_run(program(), engine_, run, watch_pass_);
@@ -163,7 +157,7 @@ bool Driver::close(const std::vector<NodeId>& nodes) {
     for (const Suspect& other : prepared_.suspects) {
       if (other.result == suspect->result) closed_.insert(&other);
     }
-    last_found_ = seconds();
+    last_found_ = failed_at_;
     if (all) {
       found_.push_back(kept(suspect->title));
       if (options_.found) options_.found(found_.back());
@@ -212,6 +206,7 @@ void Driver::conclude() {
 bool Driver::trained_to_failure(const TrainingRun& run, std::size_t last) {
   trainer_.begin(run);
   for (std::size_t step = 0; step < last; ++step) {
+    tell();
     trainer_.feed_step(run, step);
     if (!trainer_.train()) return false;
   }
@@ -223,6 +218,7 @@ bool Driver::trained_to_failure(const TrainingRun& run, std::size_t last) {
 // is finite.
 std::vector<NodeId> Driver::failing_nodes(bool backward) {
   std::vector<ValueId> wanted = program().watch_ids;
+  for (const Phase& phase : phases_of(program())) wanted.push_back(phase.loss);
   for (const bool also_backward : {false, true}) {
     if (also_backward && !backward) break;
     for (const std::string& name : prepared_.gradients) {
@@ -294,6 +290,7 @@ TrainingRun Driver::shortened(const TrainingRun& run) {
     TrainingRun tried = run;
     const auto from = static_cast<std::ptrdiff_t>(run.steps.size() - 1 - keep);
     tried.steps.erase(tried.steps.begin(), tried.steps.begin() + from);
+    tell();
     const Repeated repeated = repeat_run(program(), engine_, tried, watch_pass_);
     if (!repeated.failed) continue;
     if (counts_all() || (trained_to_failure(tried, repeated.step) && fails_there(true))) return tried;
@@ -309,6 +306,7 @@ void Driver::simplify_batch() {
   int looks = 0;
   for (std::size_t size = (batch + 1) / 2; size > 0 && looks < kMostLooks; size /= 2) {
     for (std::size_t from = 0; from < batch && looks < kMostLooks; from += size, ++looks) {
+      tell();
       std::vector<Tensor> before;
       for (std::size_t i = 0; i < program().inputs.size(); ++i) before.push_back(trainer_.value(i));
       const std::size_t to = std::min(from + size, batch);
