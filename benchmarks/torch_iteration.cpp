@@ -140,7 +140,8 @@ bool compare(const char* what, int times, const std::function<void()>& ours, con
 void require_near(const Tensor& ours, const Tensor& by_hand, const std::string& what) {
   const at::Tensor a = to_torch(ours).to(at::kDouble), b = to_torch(by_hand).to(at::kDouble);
   const double scale = at::max(at::abs(b)).item<double>(), apart = at::max(at::abs(at::sub(a, b))).item<double>();
-  if (!(apart <= 1e-3 * scale)) throw Error(what + " differs: " + std::to_string(apart) + " of " + std::to_string(scale));
+  if (!(apart <= 1e-3 * scale))
+    throw Error(what + " differs: " + std::to_string(apart) + " of " + std::to_string(scale));
 }
 
 bool measure(const std::string& id, Forward forward, int times) {
@@ -175,8 +176,8 @@ bool measure(const std::string& id, Forward forward, int times) {
   trainer.train();
   by_hand.train(x, y);
   for (std::size_t i = 0; i < weights.size(); ++i) require_near(engine->weight(i), by_hand.weight(i), "a weight");
-  const bool steps = compare((id + ", training step").c_str(), times, [&] { trainer.train(); },
-                             [&] { by_hand.train(x, y); });
+  const bool steps =
+      compare((id + ", training step").c_str(), times, [&] { trainer.train(); }, [&] { by_hand.train(x, y); });
   const bool passes = compare((id + ", pass of a search").c_str(), times, [&] { look(); }, [&] { by_hand.look(x, y); });
   return steps && passes;
 }

@@ -4,13 +4,18 @@
 #include <ATen/Parallel.h>
 #include <torch/csrc/api/include/torch/version.h>
 
+#include <cstring>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "base/error.h"
 #include "exec/received_model.h"
+#include "exec/torchscript.h"
+#include "formats/onnx/onnx.h"
 #include "program/remote.h"
 #include "torch/program.h"
+#include "torch/script/script.h"
 #include "torch/training.h"
 
 namespace finity {
@@ -24,6 +29,11 @@ class TorchEngine final : public Engine {
   // Whatever the level: nodes run one by one as they are.
   void load(std::string_view model, Optimisation /*level*/) override {
     program_.reset();
+    script_.reset();
+    if (looks_like_torchscript(std::as_bytes(std::span(model)))) {
+      script_ = std::make_unique<ImportedScript>(import_script(model));
+      return;
+    }
     graph_ = received_model(model);
     program_ = std::make_unique<TorchProgram>(graph_);
   }
@@ -64,11 +74,23 @@ class TorchEngine final : public Engine {
   }
 
   TaskResult task(const TaskRequest& request, const std::function<bool(const std::string&)>& tell) override {
+    if (request.text == kScriptTask) return script_as_onnx();
     loaded();
     return do_search(graph_, request, make_torch_training, tell);
   }
 
  private:
+  TaskResult script_as_onnx() const {
+    if (script_ == nullptr) throw Error("is not TorchScript");
+    const std::string model = write_onnx(script_->graph);
+    Tensor bytes(DType::uint8, {static_cast<std::int64_t>(model.size())});
+    std::memcpy(bytes.mutable_bytes().data(), model.data(), model.size());
+    TaskResult result;
+    for (const std::string& note : script_->notes) result.text += note + "\n";
+    result.data.emplace_back("model", std::move(bytes));
+    return result;
+  }
+
   const TorchProgram& loaded() const {
     if (program_ == nullptr) throw Error("no model is loaded");
     return *program_;
@@ -95,6 +117,7 @@ class TorchEngine final : public Engine {
 
   std::shared_ptr<const Graph> graph_;
   std::unique_ptr<TorchProgram> program_;
+  std::unique_ptr<ImportedScript> script_;
 };
 
 }  // namespace

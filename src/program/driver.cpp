@@ -173,6 +173,26 @@ bool Driver::close(const std::vector<NodeId>& nodes) {
   return pursued_ != nullptr && closed_.contains(pursued_);
 }
 
+// The node whose derivative this one helps to compute. A graph that came from another process only has the names that
+// GraphWriter gives: "gradient/NAME/Div".
+NodeId Driver::forward_of(NodeId id) const {
+  constexpr std::string_view kPrefix = "gradient/";
+  const Graph& graph = *program().graph;
+  const Node& node = graph.node(id);
+  const std::size_t end = node.name.rfind('/');
+  if (node.gradient_of.valid() || !node.name.starts_with(kPrefix) || end < kPrefix.size()) return node.gradient_of;
+  const std::string forward = node.name.substr(kPrefix.size(), end - kPrefix.size());
+  for (const NodeId other : graph.main().nodes) {
+    const std::vector<ValueId>& outputs = graph.node(other).outputs;
+    const bool named = !graph.node(other).name.empty();
+    if (named ? graph.node(other).name == forward
+              : !outputs.empty() && outputs.front().valid() && graph.value(outputs.front()).name == forward) {
+      return other;
+    }
+  }
+  return {};
+}
+
 // Of a node that was asked for, or of what is derived from it.
 const Suspect* Driver::suspect_of(NodeId id) const {
   const Graph& graph = *program().graph;
@@ -183,9 +203,10 @@ const Suspect* Driver::suspect_of(NodeId id) const {
            graph.value(node.outputs.front()).name == suspect.result;
   };
   const Suspect* behind = nullptr;
+  const NodeId forward = forward_of(id);
   for (const Suspect& suspect : prepared_.suspects) {
     if (is_of(suspect, id)) return &suspect;
-    if (behind == nullptr && is_of(suspect, graph.node(id).gradient_of)) behind = &suspect;
+    if (behind == nullptr && is_of(suspect, forward)) behind = &suspect;
   }
   return behind;
 }
@@ -254,13 +275,14 @@ void Driver::name_node(const std::vector<NodeId>& bad) {
   outcome_.at_site = chosen != bad.end();
   if (chosen == bad.end()) chosen = bad.begin();
   const Node& node = program().graph->node(*chosen);
+  const NodeId forward = forward_of(*chosen);
   outcome_.node = describe(*program().graph, node);
-  outcome_.in_gradient = node.gradient_of.valid();
+  outcome_.in_gradient = forward.valid();
   const bool has_result = !node.outputs.empty() && node.outputs.front().valid();
   const std::string result = has_result ? program().graph->value(node.outputs.front()).name : "";
   outcome_.node_name = node.name.empty() ? result : node.name;
-  if (node.gradient_of.valid()) {
-    outcome_.node += ", for the derivative of " + describe(*program().graph, program().graph->node(node.gradient_of));
+  if (forward.valid()) {
+    outcome_.node += ", for the derivative of " + describe(*program().graph, program().graph->node(forward));
   }
   outcome_.what = "'" + result + "' is not finite";
   outcome_.disproves = weights_are_in_reach();

@@ -38,8 +38,8 @@ class Driver {
   // that was not asked for and that left the weights alone is passed over.
   bool saw(const PassResult& result, double distance);
   void count() { ++outcome_.iterations; }
-  // Trains on what is fed. False: a loss or gradient was not finite, and that is a hit. One that was not asked for is passed over:
-  // the weights stay what they were.
+  // Trains on what is fed. False: a loss or gradient was not finite, and that is a hit. One that was not asked for is
+  // passed over: the weights stay what they were.
   bool train() { return trainer_.train() || !failed(true); }
   // What is fed failed, forward or (`backward`) in training. The result as for saw().
   bool failed(bool backward = false);
@@ -72,6 +72,7 @@ class Driver {
   bool weights_are_finite() const;
   bool weights_are_in_reach() const;
   const Suspect* suspect_of(NodeId node) const;
+  NodeId forward_of(NodeId node) const;
   std::vector<NodeId> failing_nodes(bool backward);
   bool trained_to_failure(const TrainingRun& run, std::size_t last);
   // Whether what is fed fails at the site where it was found.
@@ -97,8 +98,8 @@ class Driver {
   std::optional<ProgramOutcome> elsewhere_;  // the first failure that was not asked for
   double last_found_ = 0;
   double failed_at_ = 0, failed_at_wall_ = 0;  // when the last failure was seen; where it is takes longer to find
-  std::map<std::string, double> closest_;  // by site
-  std::uint64_t stride_ = 1;               // of the trace
+  std::map<std::string, double> closest_;      // by site
+  std::uint64_t stride_ = 1;                   // of the trace
   ProgramOutcome outcome_;
 };
 
