@@ -5,15 +5,20 @@
 #include <torch/csrc/api/include/torch/version.h>
 
 #include <algorithm>
+#include <cstring>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "base/error.h"
 #include "exec/received_model.h"
+#include "exec/torchscript.h"
+#include "formats/onnx/onnx.h"
 #include "program/remote.h"
 #include "torch/optimisers.h"
 #include "torch/program.h"
-#include "torch/script.h"
+#include "torch/script/script.h"
+#include "torch/traced.h"
 #include "torch/training.h"
 
 namespace finity {
@@ -22,7 +27,7 @@ namespace {
 
 class TorchEngine final : public Engine {
  public:
-  explicit TorchEngine(bool script) : script_(script) {}
+  explicit TorchEngine(bool traces) : traces_(traces) {}
 
   Hello hello() const override { return {.engine = "libtorch", .version = TORCH_VERSION}; }
 
@@ -31,6 +36,11 @@ class TorchEngine final : public Engine {
     scripted_.reset();
     rewrites_ = level != Optimisation::none;
     program_.reset();
+    script_.reset();
+    if (looks_like_torchscript(std::as_bytes(std::span(model)))) {
+      script_ = std::make_unique<ImportedScript>(import_script(model));
+      return;
+    }
     graph_ = received_model(model);
     program_ = std::make_unique<TorchProgram>(graph_);
   }
@@ -42,7 +52,7 @@ class TorchEngine final : public Engine {
     set_inputs(run, request.inputs);
     std::vector<ValueId> wanted;
     for (const std::string& name : request.outputs) wanted.push_back(program.find(name));
-    if (script_) run_scripted(request, wanted, run);
+    if (traces_) run_scripted(request, wanted, run);
     else program.run(program.plan(wanted), run);
     stage(Stage::read);
     NamedData results;
@@ -75,12 +85,24 @@ class TorchEngine final : public Engine {
     constexpr std::string_view kOptimiser = "optimiser ";
     if (request.text.starts_with(kOptimiser))
       return {.data = optimiser_step(request.text.substr(kOptimiser.size()), request.data)};
-    if (request.text == "script") return {.text = file_of(request.data)};
+    if (request.text == "trace") return {.text = file_of(request.data)};
+    if (request.text == kScriptTask) return script_as_onnx();
     loaded();
     return do_search(graph_, request, make_torch_training, tell);
   }
 
  private:
+  TaskResult script_as_onnx() const {
+    if (script_ == nullptr) throw Error("is not TorchScript");
+    const std::string model = write_onnx(script_->graph);
+    Tensor bytes(DType::uint8, {static_cast<std::int64_t>(model.size())});
+    std::memcpy(bytes.mutable_bytes().data(), model.data(), model.size());
+    TaskResult result;
+    for (const std::string& note : script_->notes) result.text += note + "\n";
+    result.data.emplace_back("model", std::move(bytes));
+    return result;
+  }
+
   const TorchProgram& loaded() const {
     if (program_ == nullptr) throw Error("no model is loaded");
     return *program_;
@@ -143,11 +165,12 @@ class TorchEngine final : public Engine {
     throw Error("input '" + value.name + "' is missing");
   }
 
-  bool script_, rewrites_ = false;
+  bool traces_, rewrites_ = false;
   std::shared_ptr<const Graph> graph_;
   std::unique_ptr<TorchProgram> program_;
   std::unique_ptr<ScriptedProgram> scripted_;
-  RunRequest traced_;  // what it was traced with
+  RunRequest traced_;                       // what it was traced with
+  std::unique_ptr<ImportedScript> script_;  // a file that was given as TorchScript
 };
 
 }  // namespace

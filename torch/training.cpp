@@ -96,19 +96,26 @@ class TorchTraining final : public TrainingEngine {
   }
 
   bool train() override {
+    const std::shared_ptr<const State> before = phases_.size() > 1 ? state() : nullptr;
     ++step_;
-    bool finite = true;
     for (std::size_t i = 0; i < phases_.size(); ++i) {
       std::vector<ValueId> ids;
       for (const std::size_t weight : phases_[i].weights) ids.push_back(program_.weights[weight].id);
       want_slopes(ids);
       torch_.run(phase_plans_[i], run_);
-      finite &= std::isfinite(run_.at(phases_[i].loss).tensor.item<double>());
-      const std::vector<TorchValue> slopes = gradients(run_, phases_[i].loss, ids);
+      std::vector<TorchValue> slopes;
+      bool finite = std::isfinite(run_.at(phases_[i].loss).tensor.item<double>());
+      if (finite) slopes = gradients(run_, phases_[i].loss, ids);
+      for (const TorchValue& slope : slopes) finite = finite && is_finite(slope.tensor);
+      if (!finite) {
+        if (before != nullptr) go_back(*before);
+        else --step_;
+        return false;
+      }
       for (std::size_t k = 0; k < ids.size(); ++k) update(phases_[i].weights[k], slopes[k].tensor);
     }
     apply_updates();
-    return finite;
+    return true;
   }
 
   std::vector<NodeId> failures(std::span<const ValueId> wanted) override {
@@ -156,6 +163,12 @@ class TorchTraining final : public TrainingEngine {
     std::vector<Memory> memory = {};
     std::int64_t step = 0;
   };
+
+  // A sum is quick, and finite only of what is; that of large numbers may overflow.
+  static bool is_finite(const at::Tensor& tensor) {
+    const at::NoGradGuard forward_only;
+    return std::isfinite(tensor.sum().item<double>()) || at::isfinite(tensor).all().item<bool>();
+  }
 
   static bool is_bad(const TorchValue& value) {
     if (!value.tensor.defined() || !at::isFloatingType(value.tensor.scalar_type())) return false;

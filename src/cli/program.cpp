@@ -5,6 +5,7 @@
 
 #include "cli/commands.h"
 #include "cli/failure.h"
+#include "exec/torchscript.h"
 
 namespace finity {
 
@@ -29,6 +30,7 @@ int fail(const std::string& reason) {
 
 int run(int argc, const char* const* argv) {
   int exit_code = 0;
+  set_script_reader(script_in_onnx);
   CLI::App app("finity: keeps neural networks finite", "finity");
   app.set_version_flag("--version", "finity " FINITY_VERSION);
   app.require_subcommand(1);

@@ -1,14 +1,17 @@
 #include "cli/witness.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/atomic_file.h"
 #include "formats/npz/npz.h"
 #include "formats/onnx/onnx.h"
+#include "formats/png/png.h"
 #include "graph/builder.h"
 #include "report/collect.h"
+#include "tensor/convert.h"
 
 namespace finity {
 
@@ -118,6 +121,26 @@ void write_data_set(const fs::path& folder, const Graph& graph, const FailingRun
   write_file_atomically((folder / "inputs.npz").string(), write_npz(arrays));
 }
 
+// Inputs that are batches of images, to be looked at: black is 0 or the smallest number, white 1 or the largest.
+void write_pictures(const fs::path& folder, const Graph& graph, const Drawn& drawn) {
+  constexpr std::size_t kMost = 64;
+  std::size_t number = 0;
+  for (const auto& [name, tensor] : inputs_of(graph, drawn)) {
+    ++number;
+    if (tensor.rank() < 3 || tensor.empty() || is_complex(tensor.dtype()) || tensor.dtype() == DType::string) continue;
+    const std::optional<ImageShape> shape = image_shape({tensor.dims().begin() + 1, tensor.dims().end()});
+    if (!shape) continue;
+    double lo = 0, hi = 1;
+    for (const double x : elements<double>(tensor)) {
+      if (!std::isfinite(x)) continue;
+      lo = std::min(lo, x);
+      hi = std::max(hi, x);
+    }
+    const std::string file = "input_" + std::to_string(number - 1) + ".png";
+    write_file_atomically((folder / file).string(), write_png(picture_of(tensor, *shape, lo, hi, kMost)));
+  }
+}
+
 // Under another name first: whoever looks finds all of it or nothing.
 void write_folder(const fs::path& target, const Graph& graph, const FailingRun& witness, const std::string& model,
                   const Alarm& alarm) {
@@ -125,6 +148,7 @@ void write_folder(const fs::path& target, const Graph& graph, const FailingRun& 
   try {
     fs::remove_all(partial);
     write_data_set(partial, graph, witness);
+    write_pictures(partial, graph, *witness.drawn);
     write_model(partial, graph, *witness.drawn);
     write_description(partial, model, alarm);
     write_file_atomically((partial / "replay.py").string(), std::string(kScript));

@@ -7,6 +7,7 @@
 #include "formats/onnx/onnx.h"
 #include "formats/tensorflow/tensorflow.h"
 #include "formats/text/text.h"
+#include "formats/torchscript.h"
 
 namespace finity {
 
@@ -18,6 +19,7 @@ Graph read_text(const std::string& path, std::vector<Note>& /*notes*/) {
 }
 
 constexpr ModelFormat kFormats[] = {
+    {.name = "torchscript", .recognises = looks_like_torchscript, .read = read_torchscript},
     {.name = "tensorflow", .recognises = looks_like_tensorflow, .read = read_tensorflow},
     {.name = "text", .recognises = looks_like_text, .read = read_text},
     {.name = "onnx", .recognises = looks_like_onnx, .read = read_onnx},
@@ -33,7 +35,7 @@ Graph read_model(const std::string& path, std::vector<Note>& notes) {
   for (const ModelFormat& format : kFormats) {
     if (format.recognises(file->bytes())) return format.read(path, notes);
   }
-  throw Error(path + ": is not a model in a known format (ONNX, TensorFlow or finity text)");
+  throw Error(path + ": is not a model in a known format (ONNX, TensorFlow, TorchScript or finity text)");
 }
 
 }  // namespace finity

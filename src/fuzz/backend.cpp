@@ -82,7 +82,7 @@ Answer Backend::derive(const Sample& sample, const std::string& output, const st
 }
 
 std::string Backend::script(const Sample& sample) {
-  LongRequest request{.model = write_onnx(graph(sample)), .task = {.text = "script"}, .seconds = kSecondsPerRequest};
+  LongRequest request{.model = write_onnx(graph(sample)), .task = {.text = "trace"}, .seconds = kSecondsPerRequest};
   for (const auto& [name, tensor] : sample.inputs) request.task.data.emplace_back(name, tensor);
   const Answer answer = asked([&] { return worker().task(request); });
   return answer.done() ? answer.words : std::string();

@@ -96,11 +96,7 @@ void Attack::read(const PassResult& result, bool starts) {
   rows_ = elements<double>(result.values[watched + 1]);
   own_ = element_as_double(result.values[watched + 2], 0);
   nearest_ = std::numeric_limits<double>::infinity();
-  for (std::size_t i = 0; i < rows_.size(); ++i) {
-    if (!(rows_[i] < nearest_)) continue;
-    nearest_ = rows_[i];
-    best_sample_ = per_sample_ ? i / (rows_.size() / batch_) : 0;
-  }
+  for (const double row : rows_) nearest_ = row < nearest_ ? row : nearest_;
   with_starts_ = starts;
   for (std::size_t k = 0; k < variables_.size() && k < result.gradients.size(); ++k) {
     variables_[k].slope = elements<double>(result.gradients[k]);
@@ -115,6 +111,12 @@ bool Attack::look() {
   if (driver_.saw(result, distance)) return true;
   read(result, with_starts_);
   return false;
+}
+
+std::size_t Attack::best_sample() const {
+  if (!per_sample_ || rows_.empty()) return 0;
+  const auto nearest = static_cast<std::size_t>(std::ranges::min_element(rows_) - rows_.begin());
+  return nearest / (rows_.size() / batch_);
 }
 
 double Attack::row_of(std::size_t sample) const {

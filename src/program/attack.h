@@ -19,12 +19,14 @@ class Attack {
   bool run(int passes, bool starts);
   // Puts the best samples of the last walk into the first half of the batch.
   void recall();
-  // How near it came: the smaller the nearer; and where a hit is expected.
+  // How near it came: the smaller the nearer; and where a hit is expected, if only of a derivative: one divided by
+  // what is below 2.9e-39 is no number of float32.
   double nearest() const { return nearest_; }
-  bool is_there() const { return distance_ <= 0 || (!is_room_ && distance_ < 1e-45); }
+  bool is_there() const { return distance_ <= 0 || (!is_room_ && distance_ < 2.9e-39); }
+  double target() const;  // where it should fail
   bool has_variables() const { return !inputs_.empty() || !weights_.empty(); }
   // The batch position that came nearest.
-  std::size_t best_sample() const { return best_sample_; }
+  std::size_t best_sample() const;
 
  private:
   struct Variable {
@@ -53,8 +55,6 @@ class Attack {
   bool try_move(Move move, double share, std::size_t only = kAll);
   bool is_flat() const;  // nothing that may move matters here
   void settle_on_edge(const std::vector<Variable>& before);
-  double target() const;  // of a row, where it should fail
-
   Driver& driver_;
   Trainer& trainer_;
   const Program& program_;
@@ -70,7 +70,6 @@ class Attack {
   std::vector<std::pair<std::size_t, Tensor>> best_;  // by input: the batch where the last walk ended
   double nearest_ = 0, distance_ = 0;
   double own_ = 0;  // the distance in the program's own formats
-  std::size_t best_sample_ = 0;
 };
 
 }  // namespace finity

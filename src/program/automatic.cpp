@@ -72,32 +72,61 @@ class Automatic {
     trainer_.release_draws();
     trainer_.restart();
     if (round > 0) trainer_.fresh_batch();
-    if (attacks_[i].run(kPasses, true)) return;
+    const bool hit = attacks_[i].run(kPasses, true);
+    if (round == 0) nearest_at_start_.push_back(attacks_[i].nearest());
+    if (hit) return;
     // What fails only backward shows after a step.
     step_and_look(attacks_[i], 2);
   }
 
   bool step_and_look(Attack& attack, int steps) {
     for (int step = 0; step < steps && !driver_.is_over(); ++step) {
-      driver_.train();
       driver_.count();
-      if (attack.run(1, false)) return true;
+      if (!driver_.train() || attack.run(1, false)) return true;
     }
     return driver_.has_hit();
   }
 
-  // All manners at first; then mostly the one that came nearest.
+  // How many steps a manner still needs if it goes on as it did, for progress grows like a power of the steps: one that
+  // is slow at first may well be the one that arrives. Where nothing is known yet they are all alike.
+  double steps_to_go(std::size_t i, Manner manner) const {
+    const auto found = looks_.find({i, manner});
+    if (found == looks_.end() || found->second.empty()) return 0;
+    const std::vector<Seen>& looks = found->second;
+    const Seen& last = looks.back();
+    const auto is_early = [&](const Seen& seen) { return 2 * seen.steps <= last.steps; };
+    const auto early = std::find_if(looks.rbegin(), looks.rend(), is_early);
+    constexpr double kNever = 1e30;
+    const double way = nearest_at_start_[i] - attacks_[i].target(), now = nearest_at_start_[i] - last.nearest;
+    const double then = early == looks.rend() ? 0 : nearest_at_start_[i] - early->nearest;
+    // Those that do not move come last.
+    if (early == looks.rend() || !(now > 0) || !(way > now)) return kNever;
+    const double before = std::max(then, 1e-3 * now);
+    if (!(now > before)) return kNever;
+    const double power = std::log(now / before) / std::log(last.steps / early->steps);
+    return std::min(last.steps * (std::pow(way / now, 1 / power) - 1), 1e20);
+  }
+
+  // All manners at first; then mostly the one that will be there first.
   void train_in_turns(std::size_t i, int steps, int round) {
     constexpr int kTrials = 1, kAgain = 4, kMore = 4;
     std::vector<Manner> manners;
     std::ranges::copy_if(kManners, std::back_inserter(manners), [&](Manner manner) { return poison_.can(manner); });
     const bool choose = round >= kTrials && round % kAgain != kAgain - 1;
-    std::ranges::stable_sort(manners, {}, [&](Manner manner) { return round == 0 ? 0 : came_to_[{i, manner}]; });
+    std::ranges::stable_sort(manners, {}, [&](Manner manner) { return steps_to_go(i, manner); });
     if (choose && manners.size() > 2) manners.resize(2);
     for (const Manner manner : manners) {
       const bool leads = choose && manner == manners.front();
       if (!driver_.is_over()) episode(i, manner, leads ? kMore * steps : steps, round);
+      // Who is nearly there goes on at once.
+      for (int more = 0; more < 2 && !driver_.is_over() && is_nearly_there(i, manner, steps); ++more) {
+        episode(i, manner, 2 * steps, round);
+      }
     }
+  }
+
+  bool is_nearly_there(std::size_t i, Manner manner, int steps) const {
+    return marks_.contains({i, manner}) && looks_.contains({i, manner}) && steps_to_go(i, manner) < 2 * steps;
   }
 
   // A manner that adds up goes on where it stopped; the others start anew, differently.
@@ -108,6 +137,7 @@ class Automatic {
     if (kept != marks_.end()) {
       trainer_.go_back(kept->second);
     } else {
+      looks_.erase({i, manner});
       trainer_.forget_starts();
       trainer_.restart();
       // Some go on from where the attack on the start came to.
@@ -127,29 +157,28 @@ class Automatic {
     for (int step = 0; step < steps && !driver_.is_over(); ++step) {
       poison_.feed(attack);
       if (driver_.has_hit()) return;
-      const bool finite = driver_.train();
       driver_.count();
-      if (!finite || --until_attack == 0) {
-        if (look_closely(attack, finite)) return;
-        wait = std::min(2 * wait, 64);
-        until_attack = wait;
-      }
+      if (!driver_.train()) return;
+      if (--until_attack > 0) continue;
+      if (look_closely(attack)) return;
+      looks_[{i, manner}].push_back({static_cast<double>(trainer_.steps()), attack.nearest()});
+      wait = std::min(2 * wait, 64);
+      until_attack = wait;
     }
-    came_to_[{i, manner}] = attack.nearest();
     if (manner != Manner::extreme && manner != Manner::attacked) marks_[{i, manner}] = trainer_.mark();
   }
 
   // Attacks with the weights as they are now. Where it should fail by now, a step shows whether it does backward.
-  bool look_closely(Attack& attack, bool finite) {
+  bool look_closely(Attack& attack) {
     constexpr int kPasses = 6;
     Trainer::Batch before = trainer_.batch();
-    if (finite) {
-      trainer_.fresh_batch();
-      attack.recall();
-    }
+    trainer_.fresh_batch();
+    attack.recall();
     if (attack.run(kPasses, false)) return true;
-    if (!finite) return false;
-    if (attack.is_there() && step_and_look(attack, 1)) return true;
+    if (attack.is_there()) {
+      poison_.spread(attack.best_sample());
+      if (step_and_look(attack, 1)) return true;
+    }
     trainer_.set_batch(std::move(before));
     return false;
   }
@@ -160,7 +189,11 @@ class Automatic {
   std::vector<Attack> attacks_;
   std::vector<const Suspect*> suspects_;
   std::map<std::pair<std::size_t, Manner>, Trainer::Mark> marks_;
-  std::map<std::pair<std::size_t, Manner>, double> came_to_;  // how near, the last time
+  struct Seen {
+    double steps = 0, nearest = 0;
+  };
+  std::map<std::pair<std::size_t, Manner>, std::vector<Seen>> looks_;  // how near each manner came, and when
+  std::vector<double> nearest_at_start_;
 };
 
 }  // namespace

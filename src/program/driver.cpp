@@ -73,32 +73,24 @@ bool Driver::is_finished() {
   if (now > options_.seconds || gives_up) {
     outcome_.stopped = gives_up ? "patience" : "time";
     stopped_ = true;
-  } else if (options_.progress && now - told_ > 0.2) {
-    told_ = now;
-    if (!options_.progress(now, outcome_.iterations, outcome_.closest)) {
-      outcome_.stopped = "interrupted";
-      stopped_ = true;
-    }
+  } else if (!tell()) {
+    outcome_.stopped = "interrupted";
+    stopped_ = true;
   }
   return stopped_;
 }
 
-bool Driver::train() {
-  if (!counts_all() && has_passed_over()) {
-    const PassResult result = trainer_.look(watch_pass_);
-    count();
-    if (!std::ranges::all_of(result.values, all_finite)) {
-      failed();
-      return true;
-    }
-  }
-  return trainer_.train();
+bool Driver::tell() {
+  const double now = watch_.seconds(ClockKind::wall);
+  if (!options_.progress || now - told_ < 0.2) return true;
+  told_ = now;
+  return options_.progress(seconds(), outcome_.iterations, outcome_.closest);
 }
 
 void Driver::record() {
   outcome_.hit = true;
-  outcome_.seconds = seconds();
-  outcome_.wall_seconds = watch_.seconds(ClockKind::wall);
+  outcome_.seconds = failed_at_;
+  outcome_.wall_seconds = failed_at_wall_;
   outcome_.run = trainer_.run();
   outcome_.steps = trainer_.steps();
 }
@@ -121,12 +113,14 @@ bool Driver::weights_are_in_reach() const {
   return true;
 }
 
-bool Driver::failed() {
+bool Driver::failed(bool backward) {
+  failed_at_ = seconds();
+  failed_at_wall_ = watch_.seconds(ClockKind::wall);
   if (counts_all()) {
     record();
     return true;
   }
-  if (weights_are_finite()) return close(failing_nodes(false));
+  if (weights_are_finite()) return close(failing_nodes(backward));
   // Where it began only the run from its start tells.
   const TrainingRun run = trainer_.run();
   const Repeated repeated = repeat_run(program(), engine_, run, watch_pass_);
@@ -163,7 +157,7 @@ bool Driver::close(const std::vector<NodeId>& nodes) {
     for (const Suspect& other : prepared_.suspects) {
       if (other.result == suspect->result) closed_.insert(&other);
     }
-    last_found_ = seconds();
+    last_found_ = failed_at_;
     if (all) {
       found_.push_back(kept(suspect->title));
       if (options_.found) options_.found(found_.back());
@@ -179,6 +173,26 @@ bool Driver::close(const std::vector<NodeId>& nodes) {
   return pursued_ != nullptr && closed_.contains(pursued_);
 }
 
+// The node whose derivative this one helps to compute. A graph that came from another process only has the names that
+// GraphWriter gives: "gradient/NAME/Div".
+NodeId Driver::forward_of(NodeId id) const {
+  constexpr std::string_view kPrefix = "gradient/";
+  const Graph& graph = *program().graph;
+  const Node& node = graph.node(id);
+  const std::size_t end = node.name.rfind('/');
+  if (node.gradient_of.valid() || !node.name.starts_with(kPrefix) || end < kPrefix.size()) return node.gradient_of;
+  const std::string forward = node.name.substr(kPrefix.size(), end - kPrefix.size());
+  for (const NodeId other : graph.main().nodes) {
+    const std::vector<ValueId>& outputs = graph.node(other).outputs;
+    const bool named = !graph.node(other).name.empty();
+    if (named ? graph.node(other).name == forward
+              : !outputs.empty() && outputs.front().valid() && graph.value(outputs.front()).name == forward) {
+      return other;
+    }
+  }
+  return {};
+}
+
 // Of a node that was asked for, or of what is derived from it.
 const Suspect* Driver::suspect_of(NodeId id) const {
   const Graph& graph = *program().graph;
@@ -189,9 +203,10 @@ const Suspect* Driver::suspect_of(NodeId id) const {
            graph.value(node.outputs.front()).name == suspect.result;
   };
   const Suspect* behind = nullptr;
+  const NodeId forward = forward_of(id);
   for (const Suspect& suspect : prepared_.suspects) {
     if (is_of(suspect, id)) return &suspect;
-    if (behind == nullptr && is_of(suspect, graph.node(id).gradient_of)) behind = &suspect;
+    if (behind == nullptr && is_of(suspect, forward)) behind = &suspect;
   }
   return behind;
 }
@@ -212,6 +227,7 @@ void Driver::conclude() {
 bool Driver::trained_to_failure(const TrainingRun& run, std::size_t last) {
   trainer_.begin(run);
   for (std::size_t step = 0; step < last; ++step) {
+    tell();
     trainer_.feed_step(run, step);
     if (!trainer_.train()) return false;
   }
@@ -223,6 +239,7 @@ bool Driver::trained_to_failure(const TrainingRun& run, std::size_t last) {
 // is finite.
 std::vector<NodeId> Driver::failing_nodes(bool backward) {
   std::vector<ValueId> wanted = program().watch_ids;
+  for (const Phase& phase : phases_of(program())) wanted.push_back(phase.loss);
   for (const bool also_backward : {false, true}) {
     if (also_backward && !backward) break;
     for (const std::string& name : prepared_.gradients) {
@@ -258,13 +275,14 @@ void Driver::name_node(const std::vector<NodeId>& bad) {
   outcome_.at_site = chosen != bad.end();
   if (chosen == bad.end()) chosen = bad.begin();
   const Node& node = program().graph->node(*chosen);
+  const NodeId forward = forward_of(*chosen);
   outcome_.node = describe(*program().graph, node);
-  outcome_.in_gradient = node.gradient_of.valid();
+  outcome_.in_gradient = forward.valid();
   const bool has_result = !node.outputs.empty() && node.outputs.front().valid();
   const std::string result = has_result ? program().graph->value(node.outputs.front()).name : "";
   outcome_.node_name = node.name.empty() ? result : node.name;
-  if (node.gradient_of.valid()) {
-    outcome_.node += ", for the derivative of " + describe(*program().graph, program().graph->node(node.gradient_of));
+  if (forward.valid()) {
+    outcome_.node += ", for the derivative of " + describe(*program().graph, program().graph->node(forward));
   }
   outcome_.what = "'" + result + "' is not finite";
   outcome_.disproves = weights_are_in_reach();
@@ -294,6 +312,7 @@ TrainingRun Driver::shortened(const TrainingRun& run) {
     TrainingRun tried = run;
     const auto from = static_cast<std::ptrdiff_t>(run.steps.size() - 1 - keep);
     tried.steps.erase(tried.steps.begin(), tried.steps.begin() + from);
+    tell();
     const Repeated repeated = repeat_run(program(), engine_, tried, watch_pass_);
     if (!repeated.failed) continue;
     if (counts_all() || (trained_to_failure(tried, repeated.step) && fails_there(true))) return tried;
@@ -309,6 +328,7 @@ void Driver::simplify_batch() {
   int looks = 0;
   for (std::size_t size = (batch + 1) / 2; size > 0 && looks < kMostLooks; size /= 2) {
     for (std::size_t from = 0; from < batch && looks < kMostLooks; from += size, ++looks) {
+      tell();
       std::vector<Tensor> before;
       for (std::size_t i = 0; i < program().inputs.size(); ++i) before.push_back(trainer_.value(i));
       const std::size_t to = std::min(from + size, batch);

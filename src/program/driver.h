@@ -38,10 +38,11 @@ class Driver {
   // that was not asked for and that left the weights alone is passed over.
   bool saw(const PassResult& result, double distance);
   void count() { ++outcome_.iterations; }
-  // Trains on what is fed, unless that is known to fail where it was not asked for. False: a loss was not finite.
-  bool train();
-  // What is fed, or the last step, failed. The result as for saw().
-  bool failed();
+  // Trains on what is fed. False: a loss or gradient was not finite, and that is a hit. One that was not asked for is
+  // passed over: the weights stay what they were.
+  bool train() { return trainer_.train() || !failed(true); }
+  // What is fed failed, forward or (`backward`) in training. The result as for saw().
+  bool failed(bool backward = false);
   // The time is up, somebody said stop, or all that was asked for was found.
   bool is_finished();
   // The same, or what is pursued was found.
@@ -63,12 +64,15 @@ class Driver {
   ProgramOutcome finish();
 
  private:
+  // Somebody may wait for a word. False: stop.
+  bool tell();
   bool counts_all() const { return options_.until == Until::any_failure; }
   void record();
   bool close(const std::vector<NodeId>& nodes);
   bool weights_are_finite() const;
   bool weights_are_in_reach() const;
   const Suspect* suspect_of(NodeId node) const;
+  NodeId forward_of(NodeId node) const;
   std::vector<NodeId> failing_nodes(bool backward);
   bool trained_to_failure(const TrainingRun& run, std::size_t last);
   // Whether what is fed fails at the site where it was found.
@@ -93,8 +97,9 @@ class Driver {
   std::vector<ProgramOutcome> found_;        // one for each of them
   std::optional<ProgramOutcome> elsewhere_;  // the first failure that was not asked for
   double last_found_ = 0;
-  std::map<std::string, double> closest_;  // by site
-  std::uint64_t stride_ = 1;               // of the trace
+  double failed_at_ = 0, failed_at_wall_ = 0;  // when the last failure was seen; where it is takes longer to find
+  std::map<std::string, double> closest_;      // by site
+  std::uint64_t stride_ = 1;                   // of the trace
   ProgramOutcome outcome_;
 };
 

@@ -51,7 +51,8 @@ class TrainingEngine {
   virtual void set_seed(std::uint64_t seed) = 0;
 
   virtual PassResult run(std::size_t pass) = 0;
-  // One step of every phase, then hand-written updates. False when a loss was not finite.
+  // One step of every phase, then hand-written updates. False when a loss or gradient was not finite; then nothing has
+  // changed.
   virtual bool train() = 0;
   // Nodes that made NaN or infinities of finite operands when these values are computed, in order.
   virtual std::vector<NodeId> failures(std::span<const ValueId> wanted) = 0;

@@ -181,10 +181,7 @@ void train_plainly(Driver& driver) {
       if (driver.has_hit()) return;
     }
     if (by_training) driver.count();
-    if (!driver.train() && by_training) {
-      driver.failed();
-      if (driver.has_hit()) return;
-    }
+    if (!driver.train()) return;
     trainer.fresh_batch();
   }
 }

@@ -126,6 +126,14 @@ void Poison::repeat_sample(std::size_t sample) {
   }
 }
 
+void Poison::spread(std::size_t sample) {
+  if (!has_label_) return;
+  repeat_sample(sample);
+  for (std::size_t k = 0; k < static_cast<std::size_t>(program_.batch); ++k) {
+    trainer_.set_row(label_, k, labels_[k % labels_.size()]);
+  }
+}
+
 // What each label would cost, for losses that are linear in them; else a hint.
 std::vector<double> Poison::label_losses(std::size_t sample, const std::vector<double>& slopes) const {
   const std::size_t width = slopes.size() / static_cast<std::size_t>(program_.batch);

@@ -31,6 +31,8 @@ class Poison {
   void begin(Manner manner, std::uint64_t round);
   // Makes the batch for the next step.
   void feed(Attack& attack);
+  // Every sample becomes this one, each with another label: whatever the label must be, it is there.
+  void spread(std::size_t sample);
 
  private:
   void feed_extreme();

@@ -10,6 +10,7 @@
 #include "gradient/gradient.h"
 #include "program/engine.h"
 #include "program/optimiser.h"
+#include "program/trainer.h"
 #include "tensor/convert.h"
 #include "types/graph_writer.h"
 
@@ -68,20 +69,24 @@ class ReferenceEngine final : public TrainingEngine {
   PassResult run(std::size_t pass) override { return run_plan(plans_[pass], passes_[pass]); }
 
   bool train() override {
+    const std::shared_ptr<const State> before = phases_.size() > 1 ? state() : nullptr;
     ++step_;
-    bool finite = true;
     for (std::size_t i = 0; i < phases_.size(); ++i) {
       const PassResult result = run_plan(phase_plans_[i], phase_passes_[i]);
-      finite &= std::isfinite(element_as_double(result.values[0], 0));
+      if (!all_finite(result.values[0]) || !std::ranges::all_of(result.gradients, all_finite)) {
+        if (before != nullptr) go_back(*before);
+        else --step_;
+        return false;
+      }
       for (std::size_t k = 0; k < phases_[i].weights.size(); ++k) update(phases_[i].weights[k], result.gradients[k]);
     }
-    if (!has_updates_) return finite;
+    if (!has_updates_) return true;
     const std::vector<Datum> next = outputs_of(update_plan_.graph);
     std::size_t k = 0;
     for (std::size_t i = 0; i < program_.weights.size(); ++i) {
       if (!program_.weights[i].update.empty()) weights_[i] = *next[k++].tensor();
     }
-    return finite;
+    return true;
   }
 
   std::vector<NodeId> failures(std::span<const ValueId> wanted) override {

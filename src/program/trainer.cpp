@@ -207,10 +207,10 @@ void Trainer::settle_rows(std::size_t input) {
 bool Trainer::train() {
   feed();
   engine_.set_seed(seed_for(seed_, "train", steps()));
-  const bool finite = engine_.train();
+  if (!engine_.train()) return false;
   for (std::size_t i = 0; i < values_.size(); ++i) settle_rows(i);
   record_.push_back(lost_ ? std::vector<Rows>{} : rows_);
-  return finite;
+  return true;
 }
 
 Trainer::Mark Trainer::mark() {

@@ -73,7 +73,7 @@ class Trainer {
 
   // Hands over what is fed and runs the pass, with the random numbers of this step.
   PassResult look(std::size_t pass);
-  // Trains on what is fed. False when a loss was not finite.
+  // Trains on what is fed. False when a loss or gradient was not finite: then it is no step, and nothing has changed.
   bool train();
   // Weights and record as they are now; back to them.
   struct Mark {

@@ -1,6 +1,7 @@
 // trigger, replay and the backward pass, as people call them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -48,6 +49,36 @@ TEST_F(Trigger, WitnessesAreReplayed) {
   const Finished missing = run("replay nowhere");
   EXPECT_EQ(missing.exit_code, 2);
   EXPECT_TRUE(contains(missing.output, "nowhere")) << missing.output;
+}
+
+// Somebody wants to see what an image looks like that makes a model fail.
+TEST_F(Trigger, WitnessesShowImages) {
+  write_file_atomically(folder_.file("m.txt"), R"(opset 17
+graph g (picture: float32[1, 3, 8, 8], row: float32[4]) -> (y: float32[1, 3, 8, 8], z: float32[4]) {
+  y = Log(picture)
+  z = Abs(row)
+}
+)");
+  run("trigger --engine reference --range '*:[0,1]' --witness w m.txt");
+  ASSERT_TRUE(fs::exists(folder_.file("w")));
+  for (const auto& entry : fs::directory_iterator(folder_.file("w"))) {
+    EXPECT_TRUE(read_text_file((entry.path() / "input_0.png").string()).starts_with("\x89PNG")) << entry.path();
+    EXPECT_FALSE(fs::exists(entry.path() / "input_1.png"));
+  }
+}
+
+// Archives of PyTorch are recognised by what is in them, and refused in one line when they cannot be read.
+TEST_F(Trigger, BrokenArchivesOfPyTorchAreErrors) {
+  const std::string head = "PK\x03\x04";
+  write_file_atomically(folder_.file("weights.pt"), head + "archive/data.pkl");
+  const Finished weights = run("check weights.pt");
+  EXPECT_EQ(weights.exit_code, 2);
+  EXPECT_TRUE(contains(weights.output, "weights.pt: holds PyTorch weights without their code")) << weights.output;
+  write_file_atomically(folder_.file("broken.pt"), head + "archive/data.pkl archive/code/__torch__.py");
+  const Finished broken = run("check broken.pt");
+  EXPECT_EQ(broken.exit_code, 2) << broken.output;
+  EXPECT_TRUE(contains(broken.output, "broken.pt: ")) << broken.output;
+  EXPECT_EQ(std::ranges::count(broken.output, '\n'), 1) << broken.output;
 }
 
 TEST_F(Trigger, FindingsOfTheBackwardPassNameTheForwardNode) {

@@ -108,6 +108,40 @@ TEST(SearchProgram, InvalidDerivativesAreNamed) {
   EXPECT_NE(outcome.node.find("derivative of node 'root'"), std::string::npos) << outcome.node;
 }
 
+// In the worker nodes know by their names only whose derivative they belong to.
+TEST(SearchProgram, InvalidDerivativesCountForTheirOpInTheWorkerToo) {
+  const auto options = torch_worker();
+  if (!options) GTEST_SKIP() << kNoTorchWorker;
+  Worker worker(*options);
+  const Program program = norm("init = \"uniform(0.2,0.8)\"\nrange = [0, 1]");
+  const ProgramOutcome outcome = search_program(
+      program, {.strategy = Strategy::automatic, .seconds = 20, .sites = {"root"}, .until = Until::at_site}, &worker);
+  ASSERT_TRUE(outcome.hit) << outcome.closest_text;
+  EXPECT_EQ(outcome.engine, "libtorch");
+  EXPECT_TRUE(outcome.at_site);
+  EXPECT_TRUE(outcome.in_gradient);
+  EXPECT_NE(outcome.node.find("derivative of node 'root'"), std::string::npos) << outcome.node;
+}
+
+// A step that fails is no step: what led there can be looked at, and the run goes on with other data.
+TEST(TrainingEngines, FailingStepsLeaveEverythingAsItWas) {
+  const Program program = norm("init = \"constant(1)\"");
+  const auto engine = make_reference_engine(program);
+  Trainer trainer(program, *engine, 1);
+  trainer.restart();
+  const auto feed = [&](std::vector<double> x) {
+    trainer.set_value(0, from_elements<double>(DType::float32, {2, 2}, x));
+  };
+  feed({1, 1, 0, 0});  // the first is where the norm has no slope
+  EXPECT_FALSE(trainer.train());
+  EXPECT_EQ(trainer.steps(), 0u);
+  EXPECT_EQ(elements<double>(engine->weight(0)), (std::vector<double>{1, 1}));
+  feed({1, 0, 0, 0});
+  EXPECT_TRUE(trainer.train());
+  EXPECT_EQ(trainer.steps(), 1u);
+  EXPECT_NE(elements<double>(engine->weight(0)), (std::vector<double>{1, 1}));
+}
+
 TEST(SearchProgram, SaysHowNearItCame) {
   // Without training and with bounded inputs the softmax of three scores cannot vanish.
   Program program = softmax("[0, 1]");

@@ -1,4 +1,4 @@
-#include "torch/script.h"
+#include "torch/traced.h"
 
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/frontend/tracer.h>
