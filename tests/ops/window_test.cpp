@@ -36,17 +36,29 @@ TEST(Window, SamePaddingIsSplit) {
   EXPECT_EQ(lower.pad_end, 1);
 }
 
+Dim output_of(const Window& spec, const Dim& input) { return output_dim(spec, 0, input, TooLarge::refused); }
+
 TEST(Window, KeepsSymbolsWhereTheSizeStays) {
-  EXPECT_EQ(output_dim(window({.kernel = 3, .pad_begin = 1, .pad_end = 1}), 0, kSymbol), kSymbol);
-  EXPECT_EQ(output_dim(window({.kernel = 3, .dilation = 2, .pad_begin = 2, .pad_end = 2}), 0, kSymbol), kSymbol);
-  EXPECT_EQ(output_dim(window({.kernel = -1}, AutoPad::same_upper), 0, kSymbol), kSymbol);
-  EXPECT_EQ(output_dim(window({.kernel = 3}), 0, kSymbol), Dim{});
-  EXPECT_EQ(output_dim(window({.kernel = 3, .stride = 2, .pad_begin = 1, .pad_end = 1}), 0, kSymbol), Dim{});
+  EXPECT_EQ(output_of(window({.kernel = 3, .pad_begin = 1, .pad_end = 1}), kSymbol), kSymbol);
+  EXPECT_EQ(output_of(window({.kernel = 3, .dilation = 2, .pad_begin = 2, .pad_end = 2}), kSymbol), kSymbol);
+  EXPECT_EQ(output_of(window({.kernel = -1}, AutoPad::same_upper), kSymbol), kSymbol);
+  EXPECT_EQ(output_of(window({.kernel = 3}), kSymbol), Dim{});
+  EXPECT_EQ(output_of(window({.kernel = 3, .stride = 2, .pad_begin = 1, .pad_end = 1}), kSymbol), Dim{});
 }
 
 TEST(Window, UnknownKernel) {
-  EXPECT_EQ(output_dim(window({.kernel = -1}), 0, Dim::of(5)), Dim{});
-  EXPECT_EQ(output_dim(window({.kernel = -1, .stride = 2}, AutoPad::same_lower), 0, Dim::of(5)), Dim::of(3));
+  EXPECT_EQ(output_of(window({.kernel = -1}), Dim::of(5)), Dim{});
+  EXPECT_EQ(output_of(window({.kernel = -1, .stride = 2}, AutoPad::same_lower), Dim::of(5)), Dim::of(3));
+}
+
+TEST(Window, TooLargeForItsInput) {
+  const Dim some = Dim::between(1, 100);
+  const auto least = [&](const WindowAxis& axis, TooLarge too_large) {
+    return output_dim(window(axis), 0, some, too_large).least_size();
+  };
+  EXPECT_EQ(least({.kernel = 3}, TooLarge::refused), 1);
+  EXPECT_EQ(least({.kernel = 3}, TooLarge::no_result), 0);
+  EXPECT_EQ(least({.kernel = 3, .stride = 2, .pad_begin = 1, .pad_end = 1}, TooLarge::no_result), 1);
 }
 
 TEST(Window, EmptyInputGivesEmptyOutput) {
