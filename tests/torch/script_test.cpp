@@ -73,6 +73,8 @@ const Script kScripts[] = {
     {"shapes", "return torch.cat([x.view([2, 6]), torch.flatten(x, 1)], 1).t().unsqueeze(0)", {2, 3, 2}, {1}, {1}},
     {"slices", "return x[:, 1:3].permute([1, 0, 2]).transpose(0, 2)", {2, 4, 3}, {1}, {1}},
     {"sizes", "return x.reshape([x.size(0), -1]) + x.size(1)", {2, 3, 2}, {1}, {1}},
+    {"all sizes", "a, b, c = x.size()\n  return x.reshape([a * b, c]).t() * x.size()[-1]", {2, 3, 4}, {1}, {1}},
+    {"like another", "return (x * 2).flatten().view(x.size()) - 1", {2, 3, 2}, {1}, {1}},
     {"clamps", "return torch.clamp(x, -1, 1) + torch.clamp(x, max=0.5) - torch.relu6(x)", {3, 3}, {1}, {1}},
     {"scaled", "return torch.sub(x, x * x, alpha=3) + torch.pow(x, 2) - 1 / (x * x + 1)", {3, 3}, {1}, {1}},
     {"activations", "return torch.sigmoid(x) * torch.tanh(x) + torch.gelu(x) + torch.silu(x)", {3, 3}, {1}, {1}},

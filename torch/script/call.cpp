@@ -208,6 +208,7 @@ std::vector<ValueId> ScriptCall::tensors(std::string_view name) {
 
 ValueId ScriptCall::int_vector(std::string_view name) {
   const ScriptItem& list = argument(name);
+  if (list.id.valid()) return list.id;
   if (!list.is_list) return vector_of(ints(name));
   const bool constant = std::ranges::all_of(list.items, [](const ScriptItem& item) { return !item.id.valid(); });
   if (constant) return vector_of(ints(name));

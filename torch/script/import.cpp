@@ -134,8 +134,21 @@ class Importer {
     lower(node, op);
   }
 
+  // Numbers that are computed together, as the sizes of a tensor are.
+  void unpack_numbers(const jit::Node& node, ValueId numbers) {
+    graph_.set_place(clean(node.input()->debugName()));
+    for (std::size_t i = 0; i < node.outputs().size(); ++i) {
+      const ValueId index = graph_.constant(Tensor::scalar(static_cast<std::int64_t>(i)));
+      values_[node.outputs()[i]] = {.id = graph_.add("Gather", {numbers, index}, Attrs(), 1).front()};
+    }
+  }
+
   bool unpack(const jit::Node& node) {
     const ScriptItem& list = at(node.input());
+    if (list.id.valid() && node.input()->type()->isSubtypeOf(*c10::ListType::ofInts())) {
+      unpack_numbers(node, list.id);
+      return true;
+    }
     if (!list.is_list || list.items.size() != node.outputs().size()) return false;
     for (std::size_t i = 0; i < list.items.size(); ++i) {
       ScriptItem item = list.items[i];

@@ -159,9 +159,24 @@ void to(ScriptCall& call) {
 
 void size(ScriptCall& call) {
   const ValueId shape = call.add("Shape", {call.tensor("self")});
-  if (!call.has("dim")) throw Unsupported("is a list of sizes");
+  if (!call.has("dim")) return call.give(shape);
   const ValueId axis = call.vector_of({call.integer("dim")});
   call.give(call.add("Squeeze", {call.add("Gather", {shape, axis}, {{"axis", std::int64_t{0}}})}));
+}
+
+// Of a list, or of numbers that are computed together.
+void element(ScriptCall& call) {
+  const ScriptItem& list = call.argument("list");
+  std::int64_t index = call.integer("idx");
+  if (list.id.valid()) {
+    const ValueId at = call.add("Squeeze", {call.vector_of({index})});
+    return call.give(call.add("Gather", {list.id, at}, {{"axis", std::int64_t{0}}}));
+  }
+  if (!list.is_list) throw Unsupported("is asked of no list");
+  const auto count = static_cast<std::int64_t>(list.items.size());
+  if (index < 0) index += count;
+  if (index < 0 || index >= count) throw Unsupported("asks for more than the list holds");
+  call.give(list.items[static_cast<std::size_t>(index)]);
 }
 
 void number_of(ScriptCall& call) { call.give(call.argument(call.has("a") ? "a" : "self")); }
@@ -208,6 +223,7 @@ constexpr ScriptLowering kEntries[] = {
     {"pad", pad},
     {"to", to},
     {"type_as", to},
+    {"__getitem__", element},
     {"size", size},
     {"Int", number_of},
     {"ScalarImplicit", number_of},
