@@ -25,6 +25,12 @@ ValueId loss_of(const Graph& graph, const Types& types, const std::string& name)
     floats.push_back(id);
   }
   if (name.empty() && floats.size() == 1) return floats.front();
+  const bool untyped = std::ranges::any_of(
+      graph.main().outputs, [&](ValueId id) { return types[id].is_tensor() && types[id].dtype == DType::undefined; });
+  if (floats.empty() && untyped)
+    throw Error(
+        "--train: there is no output to take the gradient of: their formats are not known, as they come from "
+        "operators that are not modelled");
   if (floats.empty()) throw Error("--train: the model has no float output to take the gradient of");
   const std::string choices = "choose one with --loss: " + quoted_names(graph, floats);
   if (name.empty()) throw Error("--train: the model has several outputs; " + choices);

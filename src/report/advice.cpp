@@ -122,7 +122,9 @@ std::string Advisor::on_divisor(const Finding& finding) {
   const std::string eps = epsilon(dtype);
   const Node* node = maker(value);
   const std::string op = node == nullptr ? "" : std::string(node->op_type);
-  const bool counts = finding.seen.integer || is_one_of(op, {"Shape", "Size", "NonZero"});
+  // What is 0 and nothing else need not be a count: a sum of nothing is, too.
+  const bool numbered = finding.seen.integer && finding.seen.lo < finding.seen.hi;
+  const bool counts = numbered || is_one_of(op, {"Shape", "Size", "NonZero"});
   const bool positive = finding.seen.has_finite() && finding.seen.lo >= 0;
   if (is_main_input(value)) return declare(value, "0") + "replace zeros before the division";
   if (checked_.analysis.ranges[value.at()].exact) {

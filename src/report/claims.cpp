@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "graph/users.h"
 #include "report/words.h"
 #include "tensor/convert.h"
 
@@ -125,8 +126,9 @@ void add_claims(Report& report, const CheckedGraph& model, const Contract& contr
                            (converted ? " as " + std::string(name(options.target)) : ""));
   report.covered.push_back(weights_text(contract.weights));
   report.covered.push_back(runtime_text(options.analysis.ranges.runtime));
+  const Users users = users_of(model.graph);
   for (const GuessedInput& guess : model.premises.guesses) {
-    if (guess.complete) continue;
+    if (guess.complete || users[guess.value.at()].empty()) continue;
     report.guesses.push_back(model.graph.value(guess.value).name + " in " +
                              range_text(guess.range, model.types[guess.value].dtype));
   }
