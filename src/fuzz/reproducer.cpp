@@ -196,7 +196,7 @@ std::string for_torch(const Finding& finding) {
   std::ostringstream out;
   out << "// g++ -std=gnu++17 -DNDEBUG reproduce.cpp -o reproduce -isystem /usr/include/torch/csrc/api/include -ltorch "
          "-ltorch_cpu -lc10 && ./reproduce\n"
-      << "#include <cmath>\n#include <iostream>\n#include <torch/traced.h>\n\n"
+      << "#include <cmath>\n#include <iostream>\n#include <torch/script.h>\n\n"
       << "int main() {\n  const std::vector<torch::jit::IValue> inputs = {\n";
   for (const auto& [name, tensor] : finding.sample.inputs)
     out << "      torch::tensor(std::vector<double>{" << cpp_numbers(tensor) << "}).reshape({"
