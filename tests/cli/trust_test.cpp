@@ -75,6 +75,20 @@ TEST_F(Trust, AnAnalysisThatStoppedIsNotGreen) {
   EXPECT_FALSE(contains(stopped.output, "all proved")) << stopped.output;
 }
 
+// What no node reads is no premise of a proof.
+TEST_F(Trust, OnlyInputsThatAreReadAreAssumed) {
+  const std::string text =
+      check(model("unread.txt", "(x: float32[4], unread: float32[4]) -> (y)", "y = Tanh(x)")).output;
+  EXPECT_TRUE(contains(text, "assuming x in ")) << text;
+  EXPECT_FALSE(contains(text, "unread in [")) << text;
+}
+
+TEST_F(Trust, TrainingSaysWhenOutputsHaveNoKnownFormat) {
+  const Finished finished = check(kUnmodelled + " --train");
+  EXPECT_EQ(finished.exit_code, 2) << finished.output;
+  EXPECT_TRUE(contains(finished.output, "operators that are not modelled")) << finished.output;
+}
+
 TEST_F(Trust, UnknownFailsUnlessItIsRelaxed) {
   EXPECT_EQ(check(kUnmodelled).exit_code, 1);
   EXPECT_EQ(check(kUnmodelled + " --fail-on possible").exit_code, 0);
