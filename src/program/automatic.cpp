@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "program/attack.h"
+#include "program/draws.h"
 #include "program/driver.h"
 #include "program/poison.h"
 #include "tensor/convert.h"
@@ -118,11 +119,30 @@ class Automatic {
     for (const Manner manner : manners) {
       const bool leads = choose && manner == manners.front();
       if (!driver_.is_over()) episode(i, manner, leads ? kMore * steps : steps, round);
-      // Who is nearly there goes on at once.
-      for (int more = 0; more < 2 && !driver_.is_over() && is_nearly_there(i, manner, steps); ++more) {
-        episode(i, manner, 2 * steps, round);
+      go_on(i, manner, steps, round);
+      // Who came far and stands still begins again, in the same manner and with other weights.
+      constexpr int kStarts = 3;
+      for (int start = 0; start < kStarts && !driver_.is_over() && stands_still(i, manner); ++start) {
+        marks_.erase({i, manner});
+        ++starts_[{i, manner}];
+        episode(i, manner, steps, round);
+        go_on(i, manner, steps, round);
       }
     }
+  }
+
+  // Who is nearly there goes on at once.
+  void go_on(std::size_t i, Manner manner, int steps, int round) {
+    const auto is_next = [&] { return is_nearly_there(i, manner, steps) && !stands_still(i, manner); };
+    for (int more = 0; more < 2 && !driver_.is_over() && is_next(); ++more) episode(i, manner, 2 * steps, round);
+  }
+
+  // More than half of the way, and nothing left to learn.
+  bool stands_still(std::size_t i, Manner manner) {
+    const auto looks = looks_.find({i, manner});
+    if (!marks_.contains({i, manner}) || looks == looks_.end() || looks->second.empty()) return false;
+    const double middle = (nearest_at_start_[i] + attacks_[i].target()) / 2;
+    return looks->second.back().nearest < middle && poison_.is_learned();
   }
 
   bool is_nearly_there(std::size_t i, Manner manner, int steps) const {
@@ -139,12 +159,24 @@ class Automatic {
     } else {
       looks_.erase({i, manner});
       trainer_.forget_starts();
+      draw_starts(i, manner);
       trainer_.restart();
       // Some go on from where the attack on the start came to.
       constexpr int kPasses = 6;
       if (round % 2 == 1) attacks_[i].run(kPasses, true);
     }
     poison_.begin(manner, static_cast<std::uint64_t>(round));
+  }
+
+  // The weights as another run of the program would draw them, from the second start on.
+  void draw_starts(std::size_t i, Manner manner) {
+    const auto count = starts_.find({i, manner});
+    if (count == starts_.end()) return;
+    const Program& program = driver_.program();
+    const std::uint64_t seed = seed_for(driver_.options().seed, "start", count->second);
+    for (std::size_t k = 0; k < program.weights.size(); ++k) {
+      if (program.weights[k].init) trainer_.set_start(k, initial_weight(program, program.weights[k], seed));
+    }
   }
 
   // Trains for so many steps in one manner, with attacks in between, first often, then seldom.
@@ -189,6 +221,7 @@ class Automatic {
   std::vector<Attack> attacks_;
   std::vector<const Suspect*> suspects_;
   std::map<std::pair<std::size_t, Manner>, Trainer::Mark> marks_;
+  std::map<std::pair<std::size_t, Manner>, std::uint64_t> starts_;  // how often it began with other weights
   struct Seen {
     double steps = 0, nearest = 0;
   };

@@ -36,6 +36,7 @@ Poison::Poison(Driver& driver)
   }
   if (has_label_) find_labels();
   fix_label();
+  if (program_.loss_id.valid()) loss_pass_ = driver.add_pass({program_.loss_id});
 }
 
 // One label for good: one that exists, or of classes as numbers the same number for the whole row.
@@ -236,6 +237,17 @@ void Poison::feed_parts() {
   repeat_sample(0);
   constexpr std::uint64_t kOther = 4;
   set_draws(round_ % kOther != kOther - 1);
+  if (trainer_.steps() == 0) first_loss_ = loss_now();
+}
+
+double Poison::loss_now() {
+  const PassResult result = trainer_.look(loss_pass_);
+  return element_as_double(result.values[driver_.watch_count()], 0);
+}
+
+bool Poison::is_learned() {
+  constexpr double kShare = 1e-3;
+  return manner_ == Manner::parts && loss_now() <= kShare * first_loss_;
 }
 
 void Poison::feed_mixed() {

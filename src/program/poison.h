@@ -31,6 +31,8 @@ class Poison {
   void begin(Manner manner, std::uint64_t round);
   // Makes the batch for the next step.
   void feed(Attack& attack);
+  // What is fed was learned since the start, so that training on it moves nothing any more.
+  bool is_learned();
   // Every sample becomes this one, each with another label: whatever the label must be, it is there.
   void spread(std::size_t sample);
 
@@ -46,6 +48,7 @@ class Poison {
   std::vector<double> label_losses(std::size_t sample, const std::vector<double>& slopes) const;
   void find_labels();
   void fix_label();
+  double loss_now();
 
   Driver& driver_;
   Trainer& trainer_;
@@ -54,8 +57,10 @@ class Poison {
   Manner manner_ = Manner::ordinary;
   std::uint64_t round_ = 0;
   std::uint64_t count_ = 0;
-  std::uint64_t parts_ = 1;          // how many there are
-  double brightness_ = 1;            // of what is not near zero
+  std::uint64_t parts_ = 1;  // how many there are
+  double brightness_ = 1;    // of what is not near zero
+  std::size_t loss_pass_ = 0;
+  double first_loss_ = -1;           // of the first part, before it was trained on
   std::uint64_t fed_parts_ = 0;      // so many were trained on, in all rounds
   std::vector<std::size_t> inputs_;  // with samples, that may be changed
   std::vector<std::size_t> draws_;   // of every step, that may be changed
