@@ -126,20 +126,12 @@ std::vector<A> lp_pool(const PoolPlan& plan, std::span<const A> x, double p) {
   return result;
 }
 
-// A float in opset 1, an integer since.
-double exponent_of(const Call& call) {
-  const Attr* attr = call.attrs().find("p");
-  if (attr == nullptr) return 2;
-  if (const auto* number = std::get_if<std::int64_t>(attr)) return static_cast<double>(*number);
-  if (const auto* number = std::get_if<float>(attr)) return static_cast<double>(*number);
-  throw Error("attribute 'p' is not a number");
-}
-
 void eval_lp(EvalCall& call, const PoolPlan& plan) {
   const Tensor& x = call.in(0);
-  const double p = exponent_of(call);
+  const auto p = pool_exponent(call.attrs());
+  if (!p) throw Error("attribute 'p' is not a number");
   call.out(0, with_float_sum_type(x.dtype(), [&]<class A>() {
-             return from_elements<A>(x.dtype(), plan.out, lp_pool<A>(plan, elements<A>(x), p));
+             return from_elements<A>(x.dtype(), plan.out, lp_pool<A>(plan, elements<A>(x), *p));
            }));
 }
 

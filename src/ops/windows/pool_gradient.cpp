@@ -1,20 +1,11 @@
 #include "ops/windows/pool_gradient.h"
 
-#include "base/error.h"
 #include "ops/reduce/reduce_gradient.h"
+#include "ops/windows/pool_windows.h"
 
 namespace finity {
 
 namespace {
-
-// A float in opset 1, an integer since.
-double exponent_of(const BuildCall& call) {
-  const Attr* attr = call.attrs().find("p");
-  if (attr == nullptr) return 2;
-  if (const auto* number = std::get_if<std::int64_t>(attr)) return static_cast<double>(*number);
-  if (const auto* number = std::get_if<float>(attr)) return static_cast<double>(*number);
-  throw Error("attribute 'p' is not a number");
-}
 
 // The derivative of (sum of |x|^p)^(1/p) is sign(x) |x|^(p-1) / y^(p-1): the part of each element, and what the
 // gradient of each window is divided by.
@@ -44,7 +35,7 @@ void average_pool_gradient(BuildCall& call) {
 }
 
 void lp_pool_gradient(BuildCall& call) {
-  const double p = exponent_of(call);
+  const double p = pool_exponent(call.attrs()).value();
   Attrs attrs;
   for (const auto& [name, value] : call.attrs()) {
     if (name != "p") attrs.set(name, value);
@@ -65,7 +56,7 @@ void global_average_pool_gradient(BuildCall& call) {
 }
 
 void global_lp_pool_gradient(BuildCall& call) {
-  const double p = exponent_of(call);
+  const double p = pool_exponent(call.attrs()).value();
   call.give(0, call.product(window_part(call, p), element_part(call, p)));
 }
 

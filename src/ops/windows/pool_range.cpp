@@ -10,6 +10,7 @@
 #include "ops/shared/range_rules.h"
 #include "ops/shared/relations.h"
 #include "ops/table/op.h"
+#include "ops/windows/pool_windows.h"
 #include "ops/windows/window.h"
 
 namespace finity {
@@ -261,14 +262,6 @@ void range_global_average_pool(RangeCall& call) {
 
 namespace {
 
-std::optional<double> exponent_of(const Call& call) {
-  const Attr* attr = call.attrs().find("p");
-  if (attr == nullptr) return 2;
-  if (const auto* number = std::get_if<std::int64_t>(attr)) return static_cast<double>(*number);
-  if (const auto* number = std::get_if<float>(attr)) return static_cast<double>(*number);
-  return std::nullopt;
-}
-
 // (sum of |x|^p)^(1/p) of `least` to `most` elements.
 Range norm_of(const RangeCall& call, DType dtype, DType carrier, const Group& group, double p) {
   const double u = unit_roundoff(carrier);
@@ -301,7 +294,7 @@ Range norm_of(const RangeCall& call, DType dtype, DType carrier, const Group& gr
 }  // namespace
 
 void range_lp_pool(RangeCall& call) {
-  const auto p = exponent_of(call);
+  const auto p = pool_exponent(call.attrs());
   if (!p || !(*p > 0 && std::isfinite(*p))) {
     call.top(0);
     return;
@@ -317,7 +310,7 @@ void range_lp_pool(RangeCall& call) {
 }
 
 void range_global_lp_pool(RangeCall& call) {
-  const auto p = exponent_of(call);
+  const auto p = pool_exponent(call.attrs());
   const AbsTensor& x = call.in(0);
   if (!p || !(*p > 0 && std::isfinite(*p))) {
     call.top(0);

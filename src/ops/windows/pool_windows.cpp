@@ -52,4 +52,12 @@ PoolPlan plan_global_pool(const Dims& x) {
   return plan;
 }
 
+std::optional<double> pool_exponent(const Attrs& attrs) {
+  const Attr* attr = attrs.find("p");
+  if (attr == nullptr) return 2;
+  if (const auto* number = std::get_if<std::int64_t>(attr)) return static_cast<double>(*number);
+  if (const auto* number = std::get_if<float>(attr)) return static_cast<double>(*number);
+  return std::nullopt;
+}
+
 }  // namespace finity

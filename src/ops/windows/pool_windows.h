@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -23,6 +24,8 @@ PoolPlan plan_pool(const Call& call, const Dims& x);
 // One window over everything.
 PoolPlan plan_global_pool(const Dims& x);
 Shape global_pool_shape(const Shape& x);
+// p of the norm that LpPool and GlobalLpPool take: a float in opset 1, an integer since; nothing when it is neither.
+std::optional<double> pool_exponent(const Attrs& attrs);
 
 // Calls f(position) for the elements under a window, row-major; the position counts within the channel.
 template <class F>
