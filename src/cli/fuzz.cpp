@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdio>
 #include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "cli/commands.h"
@@ -12,6 +13,7 @@
 #include "fuzz/campaign.h"
 #include "fuzz/folder.h"
 #include "fuzz/segment.h"
+#include "fuzz/takes.h"
 #include "report/words.h"
 
 namespace finity {
@@ -25,6 +27,7 @@ struct Options {
   std::string shard;
   std::string time;
   std::string ops;
+  bool unguided = false;
   fuzz::CampaignOptions campaign;
   MuffinOptions muffin;
 };
@@ -88,6 +91,16 @@ void print_finding(const fuzz::Finding& finding, const std::string& folder) {
   std::fflush(stdout);
 }
 
+// Samples are drawn that one of the libraries runs.
+void guide(fuzz::CampaignOptions& campaign, bool terminal) {
+  std::string told;
+  fuzz::draw_what_runs(campaign.generate, campaign.backends, [&](const std::string& backend) {
+    if (backend == std::exchange(told, backend)) return;
+    std::fprintf(stderr, terminal ? "\r\033[K%s%s" : "finity: note: %s%s\n", backend.c_str(),
+                 ": trying which ops it runs; that is kept");
+  });
+}
+
 int run_fuzz(Options& options) {
   options.campaign.backends = fuzz::parse_specs(options.backends);
   if (!options.time.empty()) options.campaign.seconds = seconds_of(options.time);
@@ -107,6 +120,8 @@ int run_fuzz(Options& options) {
     return run_muffin(options.muffin, options.campaign, [] { return interrupted != 0; });
   use_mode(options.muffin, options.campaign);
   const bool terminal = ::isatty(STDERR_FILENO) != 0;
+  options.campaign.generate.in_turn = !options.unguided;
+  if (!options.unguided && !options.campaign.make) guide(options.campaign, terminal);
   double shown = 0;
   fuzz::CampaignHooks hooks;
   hooks.progress = [&](const fuzz::Progress& p) {
@@ -159,6 +174,7 @@ void add_fuzz(CLI::App& app, int& exit_code) {
       ->check(CLI::IsMember({"proof", "muffin"}));
   command->add_option("--data", options->muffin.data, "A data set for models with layers; without: they take turns");
   command->add_option("--ops", options->ops, "Only models with one of these: Conv,MaxPool");
+  command->add_flag("--unguided", options->unguided, "Draw without regard to what libraries run and whose turn it is");
   command->add_option("-j,--jobs", campaign.jobs, "Models at a time (default 1)")->check(CLI::Range(1, 256));
   command->add_flag("--resume", campaign.resume, "Go on with the campaign in the work folder");
   command->add_flag("--accuracy", campaign.accuracy, "Small errors are findings, too");

@@ -87,17 +87,29 @@ std::string configuration(const CampaignOptions& options) {
   if (!options.mode.empty()) text += " mode " + options.mode;
   if (!options.generate.ops.empty()) text += " ops";
   for (const std::string& op : options.generate.ops) text += " " + op;
-  return text;
+  if (!options.mode.empty()) return text;
+  // Everything that samples are a function of.
+  if (!options.generate.in_turn) text += " unguided";
+  if (options.generate.newest_opset != GenerateOptions().newest_opset)
+    text += " sets up to " + std::to_string(options.generate.newest_opset);
+  if (options.generate.runs.empty()) return text;
+  std::uint64_t mark = 0;
+  for (const std::string& op : options.generate.runs) {
+    for (const unsigned char letter : op + ",") mark = (mark ^ letter) * 0x100000001b3;
+  }
+  return text + " of " + std::to_string(options.generate.runs.size()) + " ops (" + std::to_string(mark) + ")";
 }
 
 Entry entry_of(const Outcome& outcome) {
   const Sample& sample = outcome.generated.sample;
+  // What every library declines was not tested.
+  const bool ran = std::ranges::any_of(outcome.backends, [](const BackendOutcome& o) { return o.counts.steps > 0; });
   return {.id = outcome.id,
           .origin = sample.origin,
           .chain = op_chain(sample),
           .opset = sample.opset,
           .legal = outcome.generated.legal,
-          .cells = coverage_cells(sample),
+          .cells = ran ? coverage_cells(sample) : std::vector<CoverageCell>(),
           .outcomes = outcome.backends};
 }
 

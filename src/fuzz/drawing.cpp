@@ -19,8 +19,6 @@ bool repeats(const std::vector<Param>& params) {
   return !params.empty() && (params.back().arity == Param::Arity::some || params.back().arity == Param::Arity::any);
 }
 
-std::int64_t rank_of(const Dims& dims) { return static_cast<std::int64_t>(dims.size()); }
-
 // Ops over windows and channels: batch, channels, space.
 bool has_space(const Signature& signature, const OpDef& op) {
   constexpr std::string_view kSpatial[] = {"GlobalMaxPool",
@@ -92,17 +90,6 @@ std::string Drawing::give_ints(const std::vector<std::int64_t>& values) { return
 
 std::string Drawing::give_float(Dims dims, ValueClass values) {
   return give(g_.draw(x_type_, std::move(dims), values), 70);
-}
-
-Dims Drawing::broadcastable(const Dims& dims) {
-  Dims result = dims;
-  for (std::int64_t& size : result) {
-    if (g_.chance(20)) size = 1;
-  }
-  // Rows, planes, scalars: every number of missing axes alike.
-  if (g_.chance(40)) result.erase(result.begin(), result.begin() + g_.between(0, rank_of(dims)));
-  if (g_.chance(6)) result.insert(result.begin(), g_.between(1, 2));
-  return result;
 }
 
 // An operand of the same kind that exists already, so that graphs are more than trees.

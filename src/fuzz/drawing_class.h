@@ -23,7 +23,7 @@ class Drawing {
   std::string give(Tensor tensor, int constant_percent);
   std::string give_ints(const std::vector<std::int64_t>& values);
   std::string give_float(Dims dims, ValueClass values = ValueClass::normal);
-  Dims broadcastable(const Dims& dims);
+  Dims broadcastable(const Dims& dims) { return g_.broadcastable(dims); }
   std::string existing(DType dtype, const Dims& dims);
   void generic_operands();
   void add_outputs();

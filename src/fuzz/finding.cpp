@@ -1,6 +1,7 @@
 #include "fuzz/finding.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <set>
 
@@ -20,6 +21,33 @@ constexpr int kNewProcesses = 3;
 // A number that is wrong and no number at all are faults of different kinds.
 bool is_infinite(const Complaint& c) { return c.symptom == Symptom::wrong_value && std::isinf(c.observed); }
 
+// What a library says when it refuses, without numbers and names that have them: two assertions are two faults.
+std::string words_of(const Complaint& c) {
+  if (c.symptom != Symptom::exception) return {};
+  constexpr std::size_t kMost = 120;
+  std::string words, token;
+  const auto end_token = [&] {
+    if (std::ranges::any_of(token, [](unsigned char letter) { return std::isdigit(letter) != 0; })) {
+      token = "#";
+      // Lists are as long as shapes have axes.
+      const std::size_t last = words.find_last_not_of(", ");
+      if (last != std::string::npos && words[last] == '#') words.resize(last);
+    }
+    words += token;
+    token.clear();
+  };
+  for (const char letter : c.text.substr(0, c.text.find('\n'))) {
+    if (std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '_') {
+      token += letter;
+    } else {
+      end_token();
+      words += letter;
+    }
+  }
+  end_token();
+  return words.substr(0, kMost);
+}
+
 bool same_fault(const Complaint& a, const Complaint& b) {
   const bool as_written_a = a.level == Optimisation::none, as_written_b = b.level == Optimisation::none;
   if (a.symptom != b.symptom || is_infinite(a) != is_infinite(b) || a.derivative != b.derivative ||
@@ -30,8 +58,14 @@ bool same_fault(const Complaint& a, const Complaint& b) {
   return !by_step || a.derivative || a.op == b.op;
 }
 
+// In one version of the library; others may have other words for it.
+bool same_fault_and_words(const Complaint& a, const Complaint& b) {
+  return same_fault(a, b) && words_of(a) == words_of(b);
+}
+
 const Complaint* find_same(const std::vector<Complaint>& complaints, const Complaint& wanted) {
-  const auto found = std::ranges::find_if(complaints, [&](const Complaint& c) { return same_fault(c, wanted); });
+  const auto found =
+      std::ranges::find_if(complaints, [&](const Complaint& c) { return same_fault_and_words(c, wanted); });
   return found == complaints.end() ? nullptr : &*found;
 }
 
@@ -166,7 +200,8 @@ void add_versions(Finding& finding, std::vector<Backend>& versions) {
       const std::vector<Complaint> complaints = judge_again(backend, evidence_of(finding), counts);
       const bool died = std::ranges::any_of(complaints, [](const Complaint& c) { return c.symptom == Symptom::crash; });
       if (died) stand = Stand::died;
-      else if (find_same(complaints, finding.complaint) != nullptr) stand = Stand::bad;
+      else if (std::ranges::any_of(complaints, [&](const Complaint& c) { return same_fault(c, finding.complaint); }))
+        stand = Stand::bad;
       else if (!complaints.empty()) stand = Stand::other;
       else if (counts.refused > 0) stand = Stand::refused;
     } catch (const Error&) {
@@ -182,6 +217,7 @@ Kind kind_of(const BackendSpec& backend, const Complaint& complaint, const Sampl
   kind.coarse = backend.text() + " " + std::string(name(complaint.symptom)) +
                 (is_infinite(complaint) ? " infinite" : "") + (complaint.proven ? " " : " small ") + complaint.op +
                 (complaint.level == Optimisation::none ? "" : " optimised");
+  if (complaint.symptom == Symptom::exception) kind.coarse += ": " + words_of(complaint);
   kind.fine = kind.coarse;
   for (const Step& step : sample.steps) {
     if (std::ranges::find(step.outputs, complaint.tensor) == step.outputs.end()) continue;
@@ -193,8 +229,9 @@ Kind kind_of(const BackendSpec& backend, const Complaint& complaint, const Sampl
 }
 
 std::string key_of(const BackendSpec& backend, const Complaint& complaint, const Sample& sample) {
-  const std::string law = complaint.symptom == Symptom::broken_law ? " (" + complaint.op + ")" : "";
-  std::string key = backend.family + " " + std::string(name(complaint.symptom)) + law +
+  const bool law = complaint.symptom == Symptom::broken_law, refused = complaint.symptom == Symptom::exception;
+  const std::string more = law ? " (" + complaint.op + ")" : refused ? " (" + words_of(complaint) + ")" : "";
+  std::string key = backend.family + " " + std::string(name(complaint.symptom)) + more +
                     (is_infinite(complaint) ? " (infinite)" : "") + (complaint.proven ? "" : " (small)") +
                     (complaint.derivative                    ? " derivative: "
                      : complaint.level == Optimisation::none ? ": "

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "fuzz/backward.h"
 #include "fuzz/laws.h"
+#include "fuzz/schedule.h"
 #include "types/graph_writer.h"
 #include "types/infer.h"
 
@@ -12,9 +13,15 @@ namespace finity::fuzz {
 
 namespace {
 
-int draw_opset(Rng& rng) {
-  constexpr int kOpsets[] = {11, 12, 13, 13, 14, 15, 16, 17, 17, 18, 18, 19, 19, 20, 21, 21, 22, 10, 9};
-  return kOpsets[rng.below(std::size(kOpsets))];
+// Every so many samples ops are drawn that no library was seen to run, too: what was tried of them was not everything.
+constexpr std::uint64_t kControl = 5;
+// Every so many samples are a path whose turn it is.
+constexpr std::uint64_t kScheduled = 8;
+
+int draw_opset(Rng& rng, int newest) {
+  std::vector<int> opsets = {11, 12, 13, 13, 14, 15, 16, 17, 17, 18, 18, 19, 19, 20, 21, 21, 22, 10, 9};
+  std::erase_if(opsets, [&](int opset) { return opset > newest; });
+  return opsets.empty() ? newest : opsets[rng.below(opsets.size())];
 }
 
 bool has_subgraph(const OpDef& op) {
@@ -116,6 +123,21 @@ Sample draw_chain(const std::vector<const OpDef*>& ops, Rng& rng, int opset, int
   return std::move(grower).finish();
 }
 
+// The ops whose turn it is, each on the result of the one before where that is legal.
+Sample draw_path(std::vector<const OpDef*> ops, Rng& rng, int opset, std::uint64_t seed, std::uint64_t number) {
+  Rng order(seed);
+  for (std::size_t i = ops.size(); i > 1; --i) std::swap(ops[i - 1], ops[order.below(i)]);
+  Grower grower(rng, opset, "path");
+  std::string last;
+  for (const std::size_t place : path_in_turn(ops.size(), number)) {
+    std::vector<std::string> made;
+    if (place < ops.size()) made = grower.add(*ops[place], last);
+    if (place < ops.size() && made.empty() && !last.empty()) made = grower.add(*ops[place]);
+    last = made.empty() ? std::string() : made.front();
+  }
+  return std::move(grower).finish();
+}
+
 // The pair of an op's attributes whose turn it is: all pairs come, one after the other.
 std::vector<std::string> pair_in_turn(const OpDef& op, std::uint64_t turn) {
   const std::vector<AttrSpec>& attrs = signature_of(op).attrs;
@@ -161,6 +183,13 @@ bool is_typed(const Sample& sample) {
   }
 }
 
+// Without those that none of the campaign's libraries was seen to run.
+std::vector<const OpDef*> that_run(std::vector<const OpDef*> ops, const GenerateOptions& options, bool control) {
+  if (!control && !options.runs.empty())
+    std::erase_if(ops, [&](const OpDef* op) { return !std::ranges::binary_search(options.runs, op->identity.name); });
+  return ops;
+}
+
 bool holds_one_of(const Sample& sample, const std::vector<std::string>& ops) {
   return ops.empty() || std::ranges::any_of(sample.steps, [&](const Step& step) {
            return std::ranges::find(ops, step.op) != ops.end();
@@ -185,17 +214,21 @@ std::vector<const OpDef*> sample_ops(const GenerateOptions& options) {
 
 Generated generate(std::uint64_t seed, std::uint64_t index, const GenerateOptions& options) {
   Rng rng(seed * 0x9e3779b97f4a7c15 + index);
-  const std::vector<const OpDef*> all = sample_ops({}), chosen = sample_ops(options);
+  const bool scheduled = options.in_turn && index % kScheduled == 1, control = !scheduled && index % kControl == 0;
+  const std::vector<const OpDef*> all = that_run(sample_ops({}), options, control);
+  const std::vector<const OpDef*> chosen = options.ops.empty() ? all : sample_ops(options);
   if (chosen.empty()) return {};
+  const bool with_backward = options.newest_opset >= GraphWriter::kOpset;
   Generated result;
   for (std::uint64_t i = 0; i < 20 && result.sample.steps.empty(); ++i) {
-    const int opset = draw_opset(rng);
+    const int opset = draw_opset(rng, options.newest_opset);
     const std::uint64_t kind = rng.below(100);
-    if (kind < 35 || (!options.ops.empty() && kind < 42))
+    if (i == 0 && scheduled) result.sample = draw_path(all, rng, opset, seed, index / kScheduled);
+    else if (kind < 35 || (!options.ops.empty() && kind < 42))
       result = draw_single(*chosen[(index / 3 + i) % chosen.size()], rng, opset, options.invalid,
                            (index / 3 + i) / chosen.size());
     else if (kind < 60) result.sample = draw_pattern(rng, opset);
-    else if (kind < 70) result.sample = draw_backward(all, rng);
+    else if (kind < 70 && with_backward) result.sample = draw_backward(all, rng);
     else if (kind < 87) result.sample = draw_chain(all, rng, opset, 2 + static_cast<int>(rng.below(2)));
     else result.sample = draw_chain(all, rng, opset, 4 + static_cast<int>(rng.below(6)));
     if (!holds_one_of(result.sample, options.ops) || (result.legal && !is_typed(result.sample))) result = {};

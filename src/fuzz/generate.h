@@ -11,8 +11,11 @@
 namespace finity::fuzz {
 
 struct GenerateOptions {
-  std::vector<std::string> ops = {};  // only these, and samples that hold one of them; empty: all
-  bool invalid = true;                // now and then a call that is not legal: no library may die of it
+  std::vector<std::string> ops = {};   // only these, and samples that hold one of them; empty: all
+  bool invalid = true;                 // now and then a call that is not legal: no library may die of it
+  bool in_turn = true;                 // which op stands behind which is not left to chance alone
+  int newest_opset = 22;               // no library of the campaign reads more
+  std::vector<std::string> runs = {};  // ops that some library of the campaign runs, sorted; empty: nobody asked
 };
 
 // Ops that samples may hold: those of the default domain that the reference runs and that are functions of operands.

@@ -84,6 +84,24 @@ Tensor Grower::draw(DType dtype, Dims dims, ValueClass values) {
   return from_elements<std::int64_t>(dtype, std::move(dims), numbers);
 }
 
+Dims Grower::broadcastable(const Dims& dims) {
+  const auto rank = static_cast<std::int64_t>(dims.size());
+  const std::int64_t how = between(0, 99), kept = rank == 0 ? -1 : between(0, rank - 1);
+  const std::int64_t last = between(0, rank);
+  Dims result = dims;
+  for (std::int64_t i = 0; i < rank; ++i) {
+    const bool once = how < 15 || (how < 45 && i != kept) || (how >= 45 && how < 60 && i < last) ||
+                      (how >= 60 && how < 80 && chance(30));
+    if (once) result[static_cast<std::size_t>(i)] = 1;
+  }
+  // Axes of size 1 in front may be written or not.
+  const auto first = std::ranges::find_if(result, [](std::int64_t size) { return size != 1; });
+  if (chance(60)) result.erase(result.begin(), first);
+  else if (chance(40)) result.erase(result.begin(), result.begin() + between(0, first - result.begin()));
+  if (result.size() == dims.size() && chance(10)) result.insert(result.begin(), between(1, 2));
+  return result;
+}
+
 std::optional<std::vector<Tensor>> Grower::tried(const Step& step,
                                                  const std::map<std::string, Tensor, std::less<>>& more) {
   Sample alone{.opset = sample_.opset, .steps = {step}};

@@ -37,6 +37,9 @@ class Grower {
   std::string add_constant(Tensor tensor);
   Tensor draw(DType dtype, Dims dims);
   Tensor draw(DType dtype, Dims dims, ValueClass values);
+  // A shape that is repeated along axes to come to this one: the whole, one number, one axis alone, the last axes, or
+  // sizes of 1 here and there. Now and then it has an axis more, to which the other is repeated.
+  Dims broadcastable(const Dims& dims);
 
   const Tensor& value(const std::string& name) const { return values_.at(name); }
   // Everything that was computed or given and is numbers, oldest first.

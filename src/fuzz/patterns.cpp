@@ -234,6 +234,27 @@ void window_then(Pattern& p) {
   }
 }
 
+// Operands of every form behind a layer: what is one number per channel can be merged into weights, what only looks
+// like it cannot.
+void layer_and_operands(Pattern& p) {
+  p.dtype = p.g.chance(90) ? DType::float32 : DType::float64;
+  constexpr std::string_view kLayers[] = {"Conv", "Conv",    "ConvTranspose",         "MatMul",  "Gemm",
+                                          "Conv", "MaxPool", "BatchNormalization",    "Softmax", "AveragePool",
+                                          "Relu", "MatMul",  "InstanceNormalization", "Pad",     "GlobalAveragePool"};
+  const std::string_view layer = kLayers[p.g.rng().below(std::size(kLayers))];
+  const std::int64_t rank = layer == "Gemm" ? 2 : layer == "MatMul" ? p.g.between(2, 4) : p.g.chance(80) ? 4 : 3;
+  std::vector<Name> made = p.g.add(*find_op("", layer), p.input(p.some_dims(rank)));
+  if (made.empty()) return;
+  Name x = made.front();
+  constexpr std::string_view kOps[] = {"Add", "Add", "Mul", "Mul", "Sub", "Div", "Max", "Min", "Pow", "PRelu"};
+  for (std::int64_t i = p.g.between(1, 2); i > 0 && x != Pattern::kFailed; --i) {
+    const std::string_view op = kOps[p.g.rng().below(std::size(kOps))];
+    const Name operand = p.weights(p.g.broadcastable(p.g.value(x).dims()));
+    x = op == "PRelu" ? p.op(op, {x, operand}) : p.both(op, x, operand);
+  }
+  p.tail(x);
+}
+
 void products(Pattern& p) {
   const Dims dims = p.some_dims(p.g.between(2, 4));
   Name x = p.input(dims);
@@ -325,6 +346,9 @@ constexpr Entry kPatterns[] = {{"layer norm", layer_norm},
                                {"windows", windows},
                                {"window and more", window_then},
                                {"window and more", window_then},
+                               {"layer and operands", layer_and_operands},
+                               {"layer and operands", layer_and_operands},
+                               {"layer and operands", layer_and_operands},
                                {"products", products},
                                {"products", products},
                                {"arithmetic", arithmetic},

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <set>
 
 #include "base/error.h"
 #include "formats/text/text.h"
@@ -63,6 +64,24 @@ TEST_F(CampaignTest, OneFaultOfAnOpDoesNotHideAnother) {
   run_campaign(campaign, hooks);
   EXPECT_TRUE(finite);
   EXPECT_TRUE(infinite);
+}
+
+// Refusals count apart by their words, and a reduction keeps to them.
+TEST_F(CampaignTest, OneRefusalDoesNotHideAnother) {
+  CampaignOptions campaign = options("words", "words", 150);
+  campaign.generate.ops = {"Clip"};
+  std::set<std::string> texts;
+  CampaignHooks hooks;
+  hooks.found = [&](const Finding& finding, const std::string&) {
+    EXPECT_EQ(finding.complaint.symptom, Symptom::exception) << finding.key;
+    const std::size_t operands = finding.sample.steps.back().inputs.size();
+    EXPECT_EQ(finding.complaint.text.starts_with("Clip 17"), operands == 2) << finding.key;
+    // Numbers are no part of the key: shapes and places differ from sample to sample.
+    EXPECT_EQ(finding.key.find("17"), std::string::npos) << finding.key;
+    texts.insert(finding.complaint.text);
+  };
+  run_campaign(campaign, hooks);
+  EXPECT_EQ(texts.size(), 2U);
 }
 
 TEST_F(CampaignTest, FindsNothingInALibraryThatIsRight) {

@@ -6,6 +6,8 @@
 //   crash      Selu ends the process
 //   unstable   Tanh differs from run to run
 //   refuses    Clip is refused, when optimised
+//   words      Clip is refused, when optimised, in other words for one bound than for two
+//   old        reads operator sets up to 15
 //   identity   Relu behind an Identity gives zeros
 //   two        Softmax is one too large; where an element is above 2 it is infinite
 #include <algorithm>
@@ -34,9 +36,12 @@ class Faulty final : public Engine {
     const auto* begin = reinterpret_cast<const std::byte*>(bytes->data());
     graph_ = read_onnx({.bytes = {begin, bytes->size()}, .owner = bytes, .name = "model"}, notes);
     optimised_ = level != Optimisation::none;
+    if (fault_ == "old" && graph_.info().opsets.at("") > 15) throw Error("newer than 15");
     for (const Node& node : graph_.nodes()) {
       if (fault_ == "crash" && node.op_type == "Selu") std::abort();
       if (fault_ == "refuses" && optimised_ && node.op_type == "Clip") throw Error("no Clip today");
+      if (fault_ == "words" && optimised_ && node.op_type == "Clip")
+        throw Error(node.inputs.size() == 2 ? "Clip 17: one bound" : "Clip 4: bounds {1, 2, 3}");
     }
   }
 

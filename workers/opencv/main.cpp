@@ -185,9 +185,9 @@ class OpenCv final : public Engine {
     graph_ = std::move(graph);
   }
 
-  // "script": the model as the importer was given it.
+  // "trace": the model as the importer was given it.
   TaskResult task(const TaskRequest& request, const std::function<bool(const std::string&)>& tell) override {
-    if (request.text != "script") return Engine::task(request, tell);
+    if (request.text != "trace") return Engine::task(request, tell);
     if (graph_ == nullptr) throw Error("no model is loaded");
     return {.text = given_};
   }

@@ -146,7 +146,7 @@ function answerTask(tf, model, reader) {
   if (text.startsWith('optimiser ')) {
     out.text('');
     out.data(optimiserStep(tf, text.slice('optimiser '.length), data));
-  } else if (text === 'script') {
+  } else if (text === 'trace') {
     out.text(script(tf, model, data));
     out.data([]);
   } else {

@@ -1,0 +1,41 @@
+#include "fuzz/takes.h"
+
+#include <algorithm>
+
+#include "backends/probe.h"
+#include "tensor/convert.h"
+
+namespace finity::fuzz {
+
+int newest_opset(Backend& backend, int most) {
+  constexpr int kOldest = 9;
+  Sample sample{.inputs = {{"x", from_elements<double>(DType::float32, {1, 2}, std::vector<double>{1, -1})}},
+                .steps = {{.op = "Relu", .inputs = {"x"}, .outputs = {"y"}}},
+                .outputs = {"y"}};
+  for (sample.opset = most; sample.opset >= kOldest; --sample.opset) {
+    if (backend.run(sample, Optimisation::none, false).done()) return sample.opset;
+  }
+  return most;
+}
+
+void draw_what_runs(GenerateOptions& options, const std::vector<BackendSpec>& backends,
+                    const std::function<void(const std::string&)>& tell) {
+  int newest = 0;
+  for (const BackendSpec& spec : backends) {
+    try {
+      Backend backend(spec);
+      newest = std::max(newest, newest_opset(backend, options.newest_opset));
+      finity::Backend probed = open_backend(spec.text());
+      for (const auto& [op, support] : support_of(probed, [&](double) { tell(spec.text()); })) {
+        if (support.any()) options.runs.push_back(op);
+      }
+    } catch (const NotInstalled&) {
+    }
+  }
+  if (newest > 0) options.newest_opset = newest;
+  std::ranges::sort(options.runs);
+  const auto repeated = std::ranges::unique(options.runs);
+  options.runs.erase(repeated.begin(), repeated.end());
+}
+
+}  // namespace finity::fuzz
