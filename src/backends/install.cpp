@@ -146,11 +146,7 @@ std::string small_model() {
   const Type row = Type::tensor_of(DType::float32, Dims{1, 3});
   const ValueId x = builder.add_input(body, "x", row);
   const auto add = [&](const char* op, std::vector<ValueId> inputs, const char* name) {
-    Node node;
-    node.op = find_op("", op);
-    node.op_type = builder.intern(op);
-    node.domain = builder.intern("");
-    node.version = 13;
+    Node node = node_of(op_named(op), 13);
     node.body = body;
     node.inputs = std::move(inputs);
     const ValueId output = builder.add_value(body, name, row);

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <unordered_set>
+#include <optional>
 #include <utility>
 
 #include "graph/builder.h"
+#include "graph/unique_names.h"
 #include "ops/table/op.h"
 #include "types/check.h"
 
@@ -22,7 +23,12 @@ constexpr std::array<std::string_view, 4> kDTypeAttrs = {"to", "dtype", "output_
 class Converter {
  public:
   Converter(const Graph& graph, const Types& types, DType target, const NodeSet& keep)
-      : graph_(graph), types_(types), target_(target), keep_(keep), now_(graph.values().size(), DType::undefined) {}
+      : graph_(graph),
+        types_(types),
+        target_(target),
+        keep_(keep),
+        builder_(graph),
+        now_(graph.values().size(), DType::undefined) {}
 
   Conversion run();
 
@@ -34,7 +40,6 @@ class Converter {
     std::map<BodyId, std::vector<Type>> body_inputs;
   };
 
-  void copy_frame();
   void convert_body(BodyId id, bool kept, const std::vector<Type>* inputs);
   void convert_node(NodeId id, bool kept);
   bool touches_floats(const Node& node) const;
@@ -56,43 +61,23 @@ class Converter {
   ConstantPtr constant_of(ValueId id) const;
   ValueId add_constant_copy(ValueId id, DType wanted, const ConstantPtr& constant);
   ValueId add_cast(ValueId id, DType wanted);
-  std::string fresh_name(const std::string& name, DType dtype);
+  std::string copy_name(const std::string& name, DType dtype);
   void settle_constants();
-  void add_nodes();
 
   const Graph& graph_;
   const Types& types_;
   DType target_;
   const NodeSet& keep_;
   GraphBuilder builder_;
-  std::vector<DType> now_;   // by ValueId of the original; undefined for a constant nobody has asked for yet
-  std::vector<Node> nodes_;  // by NodeId, then the casts
+  std::vector<DType> now_;  // by ValueId of the original; undefined for a constant nobody has asked for yet
   std::map<std::pair<ValueId, DType>, ValueId> copies_;
-  std::unordered_set<std::string> names_;
+  std::optional<UniqueNames> names_;  // most conversions need none
   Conversion result_;
 };
 
-void Converter::copy_frame() {
-  builder_.info() = graph_.info();
-  builder_.reserve(graph_.nodes().size(), graph_.values().size());
-  for (const std::string& symbol : graph_.symbols()) builder_.symbol(symbol);
-  for (const Body& body : graph_.bodies()) {
-    Body& copy = builder_.body(builder_.add_body(body.name));
-    copy.doc = body.doc;
-    copy.inputs = body.inputs;
-    copy.outputs = body.outputs;
-    copy.constants = body.constants;
-    copy.metadata = body.metadata;
-  }
-  for (const Value& value : graph_.values()) builder_.add_value(value.body, value.name, value.type);
-  nodes_.resize(graph_.nodes().size());
-}
-
 Conversion Converter::run() {
-  copy_frame();
   convert_body(Graph::kMain, false, nullptr);
   settle_constants();
-  add_nodes();
   result_.graph = std::move(builder_).build();
   return std::move(result_);
 }
@@ -161,14 +146,12 @@ void Converter::convert_node(NodeId id, bool kept) {
   if (!reason.empty() && touches_floats(node)) {
     result_.notes.push_back({describe(graph_, node), "stays in its own format: " + reason});
   }
-  Node copy = node;
-  copy.captures.clear();
-  copy.op_type = builder_.intern(node.op_type);
-  copy.domain = builder_.intern(node.domain);
-  copy.attrs = std::move(plan.attrs);
-  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-    if (node.inputs[i].valid()) copy.inputs[i] = as(node.inputs[i], plan.in[i]);
+  std::vector<ValueId> inputs = node.inputs;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].valid()) inputs[i] = as(inputs[i], plan.in[i]);
   }
+  builder_.node(id).inputs = std::move(inputs);
+  builder_.node(id).attrs = std::move(plan.attrs);
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i].valid()) now_[node.outputs[i].at()] = plan.out[i];
   }
@@ -176,7 +159,6 @@ void Converter::convert_node(NodeId id, bool kept) {
     const auto found = plan.body_inputs.find(body);
     convert_body(body, stays, found == plan.body_inputs.end() ? nullptr : &found->second);
   }
-  nodes_[id.at()] = std::move(copy);
 }
 
 DType Converter::wanted(const Node& node, std::size_t operand) const {
@@ -284,38 +266,30 @@ ValueId Converter::as(ValueId id, DType wanted) {
   return copy;
 }
 
-std::string Converter::fresh_name(const std::string& name, DType dtype) {
-  if (names_.empty()) {
-    for (const Value& value : graph_.values()) names_.insert(value.name);
-  }
-  std::string result = name + "_" + std::string(finity::name(dtype));
-  while (!names_.insert(result).second) result += "_";
-  return result;
+std::string Converter::copy_name(const std::string& name, DType dtype) {
+  if (!names_) names_.emplace(graph_);
+  return names_->make(name + "_" + std::string(finity::name(dtype)));
 }
 
 ValueId Converter::add_constant_copy(ValueId id, DType wanted, const ConstantPtr& constant) {
   const Value& value = graph_.value(id);
-  return builder_.add_constant(value.body, fresh_name(value.name, wanted), rounded_constant(constant, wanted));
+  return builder_.add_constant(value.body, copy_name(value.name, wanted), rounded_constant(constant, wanted));
 }
 
 ValueId Converter::add_cast(ValueId id, DType wanted) {
   const Value& value = graph_.value(id);
   Type type = types_[id];
   type.dtype = wanted;
-  const ValueId copy = builder_.add_value(value.body, fresh_name(value.name, wanted), std::move(type));
+  const ValueId copy = builder_.add_value(value.body, copy_name(value.name, wanted), std::move(type));
   constexpr int kSomeVersion = 13;
   const auto opset = graph_.info().opsets.find("");
-  Node node;
-  node.op = find_op("", "Cast");
-  node.op_type = builder_.intern("Cast");
-  node.domain = builder_.intern("");
-  node.version = opset == graph_.info().opsets.end() ? kSomeVersion : opset->second;
+  Node node = node_of(op_named("Cast"), opset == graph_.info().opsets.end() ? kSomeVersion : opset->second);
   node.name = value.name + " as " + std::string(name(wanted));
   node.inputs = {id};
   node.outputs = {copy};
   node.attrs.set("to", static_cast<std::int64_t>(wanted));
   node.body = value.body;
-  nodes_.push_back(std::move(node));
+  builder_.add_node(std::move(node));
   return copy;
 }
 
@@ -328,18 +302,6 @@ void Converter::settle_constants() {
     if (now_[i] == DType::undefined) now_[i] = usual(id);
     if (value.constant) copy.constant = rounded_constant(value.constant, now_[i]);
     if (copy.type.is_tensor()) copy.type.dtype = now_[i];
-  }
-}
-
-// A node that nothing leads to (readers leave some, of loops they began anew) keeps its id and stays as it is.
-void Converter::add_nodes() {
-  for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    const bool reached = nodes_[i].body.valid();
-    Node node = reached ? std::move(nodes_[i]) : graph_.nodes()[i];
-    const BodyId body = node.body;
-    const NodeId id = builder_.add_node(std::move(node));
-    const std::vector<NodeId>& listed = graph_.body(body).nodes;
-    if (!reached && std::ranges::find(listed, id) == listed.end()) builder_.body(body).nodes.pop_back();
   }
 }
 

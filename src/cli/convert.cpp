@@ -1,6 +1,5 @@
 #include <cstdio>
 #include <functional>
-#include <set>
 #include <string>
 
 #include "base/atomic_file.h"
@@ -11,6 +10,7 @@
 #include "formats/onnx/onnx.h"
 #include "formats/text/text.h"
 #include "graph/builder.h"
+#include "graph/unique_names.h"
 
 namespace finity {
 
@@ -30,15 +30,13 @@ std::string written(const Graph& graph, const std::string& path) {
 
 // Converters and keep lists speak of nodes by name, and exporters leave some without.
 Graph with_named_nodes(const Graph& graph) {
-  std::set<std::string, std::less<>> taken;
-  for (const Node& node : graph.nodes()) taken.insert(node.name);
+  UniqueNames names;
+  for (const Node& node : graph.nodes()) names.take(node.name);
   GraphBuilder builder(graph);
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
     Node& node = builder.node({static_cast<std::int32_t>(i)});
     if (!node.name.empty()) continue;
-    std::string name = std::string(node.op_type) + "_" + std::to_string(i);
-    while (!taken.insert(name).second) name += "_";
-    node.name = std::move(name);
+    node.name = names.make(std::string(node.op_type) + "_" + std::to_string(i));
   }
   return std::move(builder).build();
 }

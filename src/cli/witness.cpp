@@ -10,6 +10,7 @@
 #include "formats/onnx/onnx.h"
 #include "formats/png/png.h"
 #include "graph/builder.h"
+#include "graph/unique_names.h"
 #include "report/collect.h"
 #include "tensor/convert.h"
 
@@ -46,9 +47,9 @@ NamedTensors inputs_of(const Graph& graph, const Drawn& drawn) {
 }
 
 // Whoever read what a random op drew reads a constant instead.
-void replace_draw(GraphBuilder& builder, ValueId drawn, const Tensor& tensor) {
+void replace_draw(GraphBuilder& builder, UniqueNames& names, ValueId drawn, const Tensor& tensor) {
   const ValueId constant =
-      builder.add_constant(Graph::kMain, builder.value(drawn).name + "/drawn", make_constant(tensor));
+      builder.add_constant(Graph::kMain, names.make(builder.value(drawn).name + "/drawn"), make_constant(tensor));
   const auto replace = [&](ValueId& id) {
     if (id == drawn) id = constant;
   };
@@ -61,9 +62,10 @@ void replace_draw(GraphBuilder& builder, ValueId drawn, const Tensor& tensor) {
 // The model as it was run: converted, with its backward pass and with the weights of the witness, if so.
 void write_model(const fs::path& folder, const Graph& graph, const Drawn& drawn) {
   GraphBuilder builder(graph);
+  UniqueNames names(graph);
   for (const auto& [id, datum] : drawn.weights) {
     if (datum.tensor() == nullptr) continue;
-    if (builder.value(id).producer.valid()) replace_draw(builder, id, *datum.tensor());
+    if (builder.value(id).producer.valid()) replace_draw(builder, names, id, *datum.tensor());
     else builder.value(id).constant = make_constant(*datum.tensor());
   }
   write_file_atomically((folder / kWitnessModel).string(), write_onnx(std::move(builder).build()));

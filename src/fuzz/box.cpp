@@ -12,6 +12,7 @@
 #include "fuzz/monotone.h"
 #include "fuzz/sums.h"
 #include "graph/builder.h"
+#include "graph/rewrite.h"
 #include "ops/table/fold.h"
 #include "ops/table/op.h"
 #include "tensor/convert.h"
@@ -86,12 +87,11 @@ struct Alone {
     const BodyId body = builder.add_body("node");
     builder.info().ir_version = 10;
     builder.info().opsets = whole.info().opsets;
-    Node copy = node;
+    Node copy = detached(node, builder);
     copy.op = as_specified(*node.op);
-    copy.op_type = builder.intern(node.op_type);
-    copy.domain = builder.intern(node.domain);
     copy.body = body;
-    copy.where = {};
+    copy.inputs.resize(node.inputs.size());
+    copy.outputs.resize(node.outputs.size());
     std::vector<std::pair<ValueId, const Box*>> boxed;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       if (!node.inputs[i].valid()) continue;

@@ -34,10 +34,7 @@ void give_results(GraphBuilder& builder, NodeId id, const std::vector<ValueId>& 
   bool reused = false;
   for (std::size_t i = 0; i < outputs.size() && i < found.size(); ++i) {
     if (!outputs[i].valid()) continue;
-    Node copy;
-    copy.op = find_op("", "Identity");
-    copy.op_type = copy.op->identity.name;
-    copy.version = GraphWriter::kOpset;
+    Node copy = node_of(op_named("Identity"), GraphWriter::kOpset);
     copy.name = builder.node(id).name;
     copy.body = Graph::kMain;
     copy.inputs = {found[i]};

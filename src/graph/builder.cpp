@@ -5,6 +5,7 @@
 #include <queue>
 
 #include "base/error.h"
+#include "graph/users.h"
 
 namespace finity {
 
@@ -123,23 +124,11 @@ void GraphBuilder::check_defined() const {
   }
 }
 
-// A body is created after its parent, so going backwards sees inner captures before the outer node collects them.
+// A body is created after its parent, so going backwards sees inner captures before the outer node collects them. A
+// node may have been changed since its captures were found, so all are found anew.
 void GraphBuilder::find_captures() {
-  for (std::size_t i = graph_.bodies_.size(); i-- > 1;) {
-    const Body& body = graph_.bodies_[i];
-    if (!body.owner.valid()) continue;
-    const BodyId here{static_cast<std::int32_t>(i)};
-    std::vector<ValueId>& captures = node(body.owner).captures;
-    const auto collect = [&](ValueId used) {
-      if (used.valid() && graph_.value(used).body != here) captures.push_back(used);
-    };
-    for (const NodeId id : body.nodes) {
-      std::ranges::for_each(graph_.node(id).inputs, collect);
-      std::ranges::for_each(graph_.node(id).captures, collect);
-    }
-    std::ranges::for_each(body.outputs, collect);
-    std::ranges::sort(captures);
-    captures.erase(std::unique(captures.begin(), captures.end()), captures.end());
+  for (std::size_t i = graph_.bodies_.size(); i-- > 0;) {
+    for (const NodeId id : graph_.bodies_[i].nodes) node(id).captures = captures_of(graph_, node(id).attrs);
   }
 }
 

@@ -1,5 +1,7 @@
 #include "graph/users.h"
 
+#include <algorithm>
+
 namespace finity {
 
 namespace {
@@ -34,6 +36,23 @@ std::vector<int> count_uses(const Graph& graph, const Body& body) {
     if (output.valid()) ++uses[output.at()];
   }
   return uses;
+}
+
+std::vector<ValueId> captures_of(const Graph& graph, const Attrs& attrs) {
+  std::vector<ValueId> captures;
+  for (const BodyId inner : bodies_of(attrs)) {
+    const auto collect = [&](ValueId used) {
+      if (used.valid() && graph.value(used).body != inner) captures.push_back(used);
+    };
+    for (const NodeId id : graph.body(inner).nodes) {
+      std::ranges::for_each(graph.node(id).inputs, collect);
+      std::ranges::for_each(graph.node(id).captures, collect);
+    }
+    std::ranges::for_each(graph.body(inner).outputs, collect);
+  }
+  std::ranges::sort(captures);
+  captures.erase(std::unique(captures.begin(), captures.end()), captures.end());
+  return captures;
 }
 
 }  // namespace finity

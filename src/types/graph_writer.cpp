@@ -4,6 +4,8 @@
 #include <optional>
 
 #include "base/error.h"
+#include "graph/rewrite.h"
+#include "graph/users.h"
 #include "ops/table/op.h"
 #include "tensor/convert.h"
 
@@ -32,22 +34,8 @@ std::optional<std::vector<std::int64_t>> repeated_axes(const Type& from, const T
 
 }  // namespace
 
-GraphWriter::GraphWriter(const Graph& graph, const Types& types) : builder_(graph), types_(builder_.peek(), types) {
-  for (const Value& value : graph.values()) names_.emplace(value.name, 1);
-}
-
-std::string GraphWriter::fresh_name(std::string name) {
-  std::size_t& number = names_[name];
-  if (number == 0) {
-    number = 1;
-    return name;
-  }
-  // References into the map outlive what is added to it.
-  while (true) {
-    std::string numbered = name + "_" + std::to_string(++number);
-    if (names_.emplace(numbered, 1).second) return numbered;
-  }
-}
+GraphWriter::GraphWriter(const Graph& graph, const Types& types)
+    : builder_(graph), types_(builder_.peek(), types), names_(graph) {}
 
 std::string GraphWriter::prefix() const {
   if (!gradient_of_.valid()) return "finity/";
@@ -61,12 +49,7 @@ std::string GraphWriter::prefix() const {
 
 std::vector<ValueId> GraphWriter::add(std::string_view op, std::vector<ValueId> inputs, Attrs attrs,
                                       std::size_t outputs) {
-  const OpDef& def = op_named(op);
-  Node node;
-  node.op = &def;
-  node.op_type = def.identity.name;
-  node.domain = def.identity.domain;
-  node.version = def.identity.domain.empty() ? kOpset : 1;
+  Node node = node_of(op_named(op), kOpset);
   node.inputs = std::move(inputs);
   while (!node.inputs.empty() && !node.inputs.back().valid()) node.inputs.pop_back();
   node.attrs = std::move(attrs);
@@ -75,10 +58,7 @@ std::vector<ValueId> GraphWriter::add(std::string_view op, std::vector<ValueId> 
 }
 
 std::vector<ValueId> GraphWriter::repeat(const OpCall& call, std::vector<ValueId> inputs, Attrs attrs) {
-  Node node;
-  node.op = call.op;
-  node.op_type = call.op->identity.name;
-  node.domain = call.op->identity.domain;
+  Node node = node_of(*call.op, call.version);
   node.version = call.version;
   node.inputs = std::move(inputs);
   node.attrs = std::move(attrs);
@@ -88,57 +68,51 @@ std::vector<ValueId> GraphWriter::repeat(const OpCall& call, std::vector<ValueId
   return place(std::move(node));
 }
 
-// What its subgraphs use of the bodies around them.
-std::vector<ValueId> GraphWriter::captures_of(const Node& node) const {
-  std::vector<ValueId> result;
-  for (const BodyId inner : bodies_of(node.attrs)) {
-    const auto collect = [&](ValueId used) {
-      if (used.valid() && graph().value(used).body != inner) result.push_back(used);
-    };
-    for (const NodeId id : graph().body(inner).nodes) {
-      std::ranges::for_each(graph().node(id).inputs, collect);
-      std::ranges::for_each(graph().node(id).captures, collect);
-    }
-    std::ranges::for_each(graph().body(inner).outputs, collect);
-  }
-  std::ranges::sort(result);
-  result.erase(std::unique(result.begin(), result.end()), result.end());
-  return result;
-}
-
 // Its outputs are replaced by new values where they are valid.
 std::vector<ValueId> GraphWriter::place(Node node) {
   node.body = current_body();
-  node.captures = captures_of(node);
+  for (ValueId& out : node.outputs) {
+    if (out.valid()) out = add_result(node.body, node.op_type);
+  }
+  return graph().node(add_typed(std::move(node))).outputs;
+}
+
+ValueId GraphWriter::add_result(BodyId body, std::string_view op) {
+  return builder_.add_value(body, fresh_name(prefix() + std::string(op)));
+}
+
+NodeId GraphWriter::add_typed(Node node) {
+  node.captures = captures_of(graph(), node.attrs);
   node.gradient_of = gradient_of_;
   if (gradient_of_.valid()) node.where = graph().node(gradient_of_).where;
   node.name.clear();
-  for (ValueId& out : node.outputs) {
-    if (!out.valid()) continue;
-    out = builder_.add_value(node.body, fresh_name(prefix() + std::string(node.op_type)));
-    if (node.name.empty()) node.name = graph().value(out).name;
+  for (const ValueId out : node.outputs) {
+    if (node.name.empty() && out.valid()) node.name = graph().value(out).name;
   }
   const NodeId id = builder_.add_node(std::move(node));
   types_.add_node(graph().node(id));
-  return graph().node(id).outputs;
+  return id;
 }
 
-ValueId GraphWriter::constant(Tensor tensor) {
-  const ValueId id =
-      builder_.add_constant(current_body(), fresh_name(prefix() + "constant"), make_constant(std::move(tensor)));
+ValueId GraphWriter::constant(Tensor tensor) { return add_constant(current_body(), make_constant(std::move(tensor))); }
+
+ValueId GraphWriter::add_constant(BodyId body, ConstantPtr constant) {
+  const ValueId id = builder_.add_constant(body, fresh_name(prefix() + "constant"), std::move(constant));
   types_.add_constant(id);
   return id;
 }
 
+BodyId GraphWriter::add_body() { return builder_.add_body(fresh_name(prefix() + "body")); }
+
 BodyId GraphWriter::begin_body() {
-  open_.push_back(builder_.add_body(fresh_name(prefix() + "body")));
+  open_.push_back(add_body());
   return open_.back();
 }
 
-ValueId GraphWriter::add_body_input(const Type& type) {
+ValueId GraphWriter::add_argument(BodyId body, const Type& type) {
   // A copy: the type may be that of a value, and values move when one is added.
   Type own = type;
-  const ValueId id = builder_.add_input(current_body(), fresh_name(prefix() + "argument"), own);
+  const ValueId id = builder_.add_input(body, fresh_name(prefix() + "argument"), own);
   types_.set(id, std::move(own));
   return id;
 }
@@ -148,68 +122,29 @@ void GraphWriter::end_body(std::vector<ValueId> outputs) {
   open_.pop_back();
 }
 
+// Copies are named like everything else that is added, and typed at once.
+class GraphWriter::TypedCopy final : public GraphCopy {
+ public:
+  explicit TypedCopy(GraphWriter& writer) : GraphCopy(writer.graph(), writer.builder_), writer_(writer) {}
+
+ private:
+  BodyId add_body(BodyId /*original*/) override { return writer_.add_body(); }
+  ValueId add_input(BodyId into, ValueId original) override {
+    return writer_.add_argument(into, writer_.type(original));
+  }
+  ValueId add_constant(BodyId into, ValueId original) override {
+    return writer_.add_constant(into, from().value(original).constant);
+  }
+  ValueId add_result(BodyId into, ValueId original) override {
+    return writer_.add_result(into, from().node(from().value(original).producer).op_type);
+  }
+  NodeId add_node(Node copy, NodeId /*original*/) override { return writer_.add_typed(std::move(copy)); }
+
+  GraphWriter& writer_;
+};
+
 std::vector<ValueId> GraphWriter::copy_body(BodyId body, std::span<const ValueId> inputs) {
-  Copies copies;
-  const std::vector<ValueId> own = graph().body(body).inputs;
-  if (own.size() != inputs.size()) throw Error("a body is copied with another number of inputs");
-  for (std::size_t i = 0; i < own.size(); ++i) copies[own[i]] = inputs[i];
-  copy_nodes(body, copies);
-  std::vector<ValueId> outputs = graph().body(body).outputs;
-  for (ValueId& out : outputs) out = copied(copies, out);
-  return outputs;
-}
-
-ValueId GraphWriter::copied(const Copies& copies, ValueId id) {
-  const auto found = copies.find(id);
-  return found == copies.end() ? id : found->second;
-}
-
-void GraphWriter::copy_nodes(BodyId body, Copies& copies) {
-  const Body original = graph().body(body);  // a copy: bodies may be added
-  for (const ValueId id : original.constants) {
-    if (copies.contains(id)) continue;  // a default of an input
-    const ConstantPtr constant = graph().value(id).constant;
-    const ValueId copy = builder_.add_constant(current_body(), fresh_name(prefix() + "constant"), constant);
-    types_.add_constant(copy);
-    copies[id] = copy;
-  }
-  for (const NodeId id : original.nodes) {
-    Node node = graph().node(id);
-    const std::vector<ValueId> results = node.outputs;
-    for (ValueId& in : node.inputs) in = copied(copies, in);
-    node.attrs = copy_attrs(node.attrs, copies);
-    const std::vector<ValueId> outputs = place(std::move(node));
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      if (results[i].valid()) copies[results[i]] = outputs[i];
-    }
-  }
-}
-
-Attrs GraphWriter::copy_attrs(const Attrs& attrs, Copies& copies) {
-  Attrs result;
-  for (const auto& [name, attr] : attrs) {
-    if (const auto* body = std::get_if<BodyId>(&attr)) {
-      result.set(name, copy_inner(*body, copies));
-    } else if (const auto* bodies = std::get_if<std::vector<BodyId>>(&attr)) {
-      std::vector<BodyId> list;
-      for (const BodyId inner : *bodies) list.push_back(copy_inner(inner, copies));
-      result.set(name, std::move(list));
-    } else {
-      result.set(name, attr);
-    }
-  }
-  return result;
-}
-
-BodyId GraphWriter::copy_inner(BodyId body, Copies& copies) {
-  const Body original = graph().body(body);
-  const BodyId copy = begin_body();
-  for (const ValueId in : original.inputs) copies[in] = add_body_input(type(in));
-  copy_nodes(body, copies);
-  std::vector<ValueId> outputs = original.outputs;
-  for (ValueId& out : outputs) out = copied(copies, out);
-  end_body(std::move(outputs));
-  return copy;
+  return TypedCopy(*this).copy_contents(body, inputs, current_body());
 }
 
 const Tensor* GraphWriter::known(ValueId id) const {

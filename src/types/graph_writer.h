@@ -4,10 +4,10 @@
 
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "graph/builder.h"
+#include "graph/unique_names.h"
 #include "ops/table/build_call.h"
 #include "types/infer.h"
 
@@ -29,7 +29,7 @@ class GraphWriter final : public NodeWriter {
   const Tensor* known(ValueId id) const override;
   std::vector<ValueId> repeat(const OpCall& call, std::vector<ValueId> inputs, Attrs attrs) override;
   BodyId begin_body() override;
-  ValueId add_body_input(const Type& type) override;
+  ValueId add_body_input(const Type& type) override { return add_argument(current_body(), type); }
   void end_body(std::vector<ValueId> outputs) override;
   std::vector<ValueId> copy_body(BodyId body, std::span<const ValueId> inputs) override;
 
@@ -45,7 +45,7 @@ class GraphWriter final : public NodeWriter {
     while (!open_.empty() && open_.back() != body) open_.pop_back();
   }
   // `name`, or `name` with a number when something has it already.
-  std::string fresh_name(std::string name);
+  std::string fresh_name(const std::string& name) { return names_.make(name); }
 
   const Graph& graph() const { return builder_.peek(); }
   GraphBuilder& builder() { return builder_; }
@@ -59,19 +59,19 @@ class GraphWriter final : public NodeWriter {
   Result finish() &&;
 
  private:
+  class TypedCopy;
+
   std::string prefix() const;
-  std::vector<ValueId> captures_of(const Node& node) const;
   std::vector<ValueId> place(Node node);
-  // What stands for a value in a copy; one that is not in it stands for itself.
-  using Copies = std::unordered_map<ValueId, ValueId>;
-  static ValueId copied(const Copies& copies, ValueId id);
-  void copy_nodes(BodyId body, Copies& copies);
-  Attrs copy_attrs(const Attrs& attrs, Copies& copies);
-  BodyId copy_inner(BodyId body, Copies& copies);
+  ValueId add_result(BodyId body, std::string_view op);
+  NodeId add_typed(Node node);
+  ValueId add_constant(BodyId body, ConstantPtr constant);
+  ValueId add_argument(BodyId body, const Type& type);
+  BodyId add_body();
 
   GraphBuilder builder_;
   GrowingTypes types_;
-  std::unordered_map<std::string, std::size_t> names_;  // what is taken, and the last number given to it
+  UniqueNames names_;
   NodeId gradient_of_ = {};
   std::vector<BodyId> open_ = {};  // begun and not ended, the innermost last
 };

@@ -26,6 +26,7 @@
 #include "formats/onnx/op_lookup.h"
 #include "formats/onnx/type_proto.h"
 #include "graph/builder.h"
+#include "graph/unique_names.h"
 
 namespace finity::onnx {
 
@@ -56,24 +57,6 @@ struct Frame {
   std::string prefix = {};   // of the names of everything inside
   std::shared_ptr<const Origin> origin = {};
   std::vector<NamedBytes> arguments = {};
-};
-
-// Gives each name once: "x", "x_2", "x_3".
-class UniqueNames {
- public:
-  // `taken` says whether somebody else has the name.
-  template <class F>
-  std::string make(const std::string& wanted, F&& taken) {
-    int& last = given_[wanted];
-    if (++last == 1 && !taken(wanted)) return wanted;
-    for (std::string candidate;; ++last) {
-      candidate = wanted + "_" + std::to_string(std::max(last, 2));
-      if (!taken(candidate) && given_.try_emplace(candidate, 1).second) return candidate;
-    }
-  }
-
- private:
-  std::unordered_map<std::string, int> given_;
 };
 
 // Things worth one note together.

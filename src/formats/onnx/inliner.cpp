@@ -65,7 +65,7 @@ std::string GraphReader::unique_prefix(const NodeFields& call, const Function& f
   std::string wanted(call.name.empty() ? function.name : call.name);
   if (scope.frame != nullptr) wanted = scope.frame->prefix + "/" + wanted;
   charge(wanted.size());
-  return prefixes_.make(wanted, [](const std::string&) { return false; });
+  return prefixes_.make(wanted);
 }
 
 // An input the call leaves out is an omitted input of every node that uses it.

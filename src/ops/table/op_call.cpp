@@ -29,6 +29,15 @@ OpCall call_of(const Graph& graph, const Node& node) {
           .loops = loops_around(graph, node.body)};
 }
 
+Node node_of(const OpDef& op, int opset) {
+  Node node;
+  node.op = &op;
+  node.op_type = op.identity.name;
+  node.domain = op.identity.domain;
+  node.version = op.identity.domain.empty() ? opset : 1;
+  return node;
+}
+
 const OpDef& op_named(std::string_view name) {
   const std::size_t colon = name.find(':');
   const std::string_view domain = colon == std::string_view::npos ? std::string_view() : name.substr(0, colon);

@@ -48,6 +48,9 @@ struct OpCall {
 };
 
 OpCall call_of(const Graph& graph, const Node& node);
+// A node of the op in an operator set of the default domain, without operands, results and a place. Ops of other
+// domains have one version.
+Node node_of(const OpDef& op, int opset);
 // An op of the default domain, or "domain:Name"; throws Error when the table has none of that name.
 const OpDef& op_named(std::string_view name);
 
