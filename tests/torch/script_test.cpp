@@ -146,6 +146,16 @@ TEST(TorchScript, WhatIsNotKnownStaysANamedNode) {
   EXPECT_EQ(unknown.back(), "prim::If");
 }
 
+// Every alias of what is changed would have to change with it: a graph without that would compute something else.
+TEST(TorchScript, ChangesInPlaceThatStayAreRefused) {
+  for (const char* body :
+       {"y = x * 1\n  y[0].add_(1)\n  return torch.log(y)",
+        "parts = [x]\n  for i in range(x.size(0)):\n    parts.append(x * i)\n  return torch.cat(parts, 0)"}) {
+    const jit::Module module = module_of("def forward(self, x):\n  " + std::string(body) + "\n", {});
+    EXPECT_THROW(import_script(saved(module)), Error) << body;
+  }
+}
+
 // As the commands read it: through the worker, which answers with a model that needs no LibTorch.
 TEST(TorchScript, FilesAreReadThroughTheWorker) {
   const auto file = std::filesystem::temp_directory_path() / ("finity-script-" + std::to_string(::getpid()) + ".pt");

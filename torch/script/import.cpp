@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <tuple>
 #include <unordered_map>
 
 #include "base/error.h"
@@ -38,6 +39,21 @@ std::shared_ptr<jit::Graph> plain_graph(jit::Module module) {
   jit::ConstantPropagation(graph);
   jit::EliminateDeadCode(graph);
   return graph;
+}
+
+// What LibTorch could not say without assignments is refused: every alias of what is changed would have to change with
+// it, and a graph that went on with the old value would prove what is not true.
+void refuse_changes_in_place(const jit::Block& block) {
+  for (const jit::Node* node : block.nodes()) {
+    const c10::FunctionSchema* schema = node->maybeSchema();
+    if (schema != nullptr && schema->is_mutable()) {
+      const auto place = node->sourceRange().file_line_col();
+      const std::string line = place ? " (line " + std::to_string(std::get<1>(*place)) + " of its source)" : "";
+      throw Error("node " + std::string(node->kind().toQualString()) + line +
+                  " changes a value in place, in a way that cannot be said as a graph");
+    }
+    for (const jit::Block* inner : node->blocks()) refuse_changes_in_place(*inner);
+  }
 }
 
 const ScriptLowering* find_script_lowering(std::string_view op) {
@@ -235,6 +251,7 @@ ImportedScript import_script(std::string_view bytes) {
   try {
     std::istringstream stream{std::string(bytes)};
     const std::shared_ptr<jit::Graph> graph = plain_graph(jit::load(stream));
+    refuse_changes_in_place(*graph->block());
     return Importer().run(*graph);
   } catch (const c10::Error& error) {
     const std::string text = error.what_without_backtrace();
