@@ -33,14 +33,24 @@ ScriptGraph::ScriptGraph() : types_(builder_.peek(), {}) {
   builder_.info().producer_name = "TorchScript";
 }
 
+std::string ScriptGraph::fresh(const std::string& name) {
+  int& count = names_[name];
+  if (++count == 1) return name;
+  std::string numbered;
+  do numbered = name + "_" + std::to_string(count++);
+  while (names_.contains(numbered));
+  names_[numbered] = 1;
+  return numbered;
+}
+
 ValueId ScriptGraph::input(const std::string& name, Type type) {
-  const ValueId id = builder_.add_input(Graph::kMain, names_.make(name), type);
+  const ValueId id = builder_.add_input(Graph::kMain, fresh(name), type);
   types_.set(id, std::move(type));
   return id;
 }
 
 ValueId ScriptGraph::constant(Tensor tensor, const std::string& name) {
-  const std::string called = names_.make(name.empty() ? "constant" : name);
+  const std::string called = fresh(name.empty() ? "constant" : name);
   const ValueId id = builder_.add_constant(Graph::kMain, called, make_constant(std::move(tensor)));
   types_.add_constant(id);
   return id;
@@ -56,7 +66,7 @@ std::vector<ValueId> ScriptGraph::place(Node node, std::size_t outputs) {
   while (!node.inputs.empty() && !node.inputs.back().valid()) node.inputs.pop_back();
   for (std::size_t i = 0; i < outputs; ++i) {
     node.outputs.push_back(
-        builder_.add_value(Graph::kMain, names_.make(place_.empty() ? std::string(node.op_type) : place_)));
+        builder_.add_value(Graph::kMain, fresh(place_.empty() ? std::string(node.op_type) : place_)));
   }
   node.name = builder_.peek().value(node.outputs.front()).name;
   const NodeId id = builder_.add_node(std::move(node));

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "graph/builder.h"
-#include "graph/unique_names.h"
 #include "types/infer.h"
 
 namespace finity {
@@ -38,11 +37,12 @@ class ScriptGraph {
   Graph finish() &&;
 
  private:
+  std::string fresh(const std::string& name);
   std::vector<ValueId> place(Node node, std::size_t outputs);
 
   GraphBuilder builder_;
   GrowingTypes types_;
-  UniqueNames names_;
+  std::map<std::string, int, std::less<>> names_;
   std::string place_ = {};
 };
 

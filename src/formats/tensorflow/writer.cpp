@@ -29,6 +29,14 @@ void Writer::set_node(std::string name, std::uint64_t offset) {
   offset_ = offset;
 }
 
+// Numbers are put behind numbers, unlike those of UniqueNames: names are part of the fingerprints that people keep.
+std::string Writer::fresh(std::string name) {
+  const int number = ++names_[name];
+  if (number == 1) return name;
+  std::string numbered = name + "_" + std::to_string(number);
+  return fresh(std::move(numbered));
+}
+
 std::vector<ValueId> Writer::add(std::string_view op, std::vector<ValueId> inputs, Attrs attrs, std::size_t outputs) {
   Node node = node_of(op_named(op), kOpset);
   node.inputs = std::move(inputs);
@@ -40,7 +48,7 @@ std::vector<ValueId> Writer::add(std::string_view op, std::vector<ValueId> input
 
 std::vector<ValueId> Writer::place(Node node) {
   node.body = current_body();
-  node.name = names_.make(name_ + "/" + std::string(node.op_type));
+  node.name = fresh(name_ + "/" + std::string(node.op_type));
   node.where.offset = offset_;
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     node.outputs[i] = builder_.add_value(node.body, i == 0 ? node.name : node.name + ":" + std::to_string(i));
@@ -68,7 +76,7 @@ std::vector<ValueId> Writer::add_unknown(std::string_view op, std::vector<ValueI
   node.name = name_;
   node.where.offset = offset_;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    std::string name = names_.make(i == 0 ? node.name : node.name + ":" + std::to_string(i));
+    std::string name = fresh(i == 0 ? node.name : node.name + ":" + std::to_string(i));
     node.outputs.push_back(builder_.add_value(node.body, std::move(name), outputs[i]));
   }
   const NodeId id = builder_.add_node(std::move(node));
@@ -77,7 +85,7 @@ std::vector<ValueId> Writer::add_unknown(std::string_view op, std::vector<ValueI
 }
 
 ValueId Writer::constant(ConstantPtr constant, const std::string& name) {
-  const ValueId id = builder_.add_constant(Graph::kMain, names_.make(name), std::move(constant));
+  const ValueId id = builder_.add_constant(Graph::kMain, fresh(name), std::move(constant));
   types_.add_constant(id);
   return id;
 }
@@ -98,7 +106,7 @@ ValueId Writer::scalar(double number, DType dtype) {
 }
 
 ValueId Writer::input(const std::string& name, Type type) {
-  const ValueId id = builder_.add_input(Graph::kMain, names_.make(name), type);
+  const ValueId id = builder_.add_input(Graph::kMain, fresh(name), type);
   for (Dim& dim : type.shape) {
     if (!dim.known()) dim.least = std::max<std::int64_t>(dim.least, 1);
   }
@@ -107,12 +115,12 @@ ValueId Writer::input(const std::string& name, Type type) {
 }
 
 BodyId Writer::begin_body(const std::string& name) {
-  open_.push_back(builder_.add_body(names_.make(name)));
+  open_.push_back(builder_.add_body(fresh(name)));
   return open_.back();
 }
 
 ValueId Writer::body_input(const std::string& name, Type type) {
-  const ValueId id = builder_.add_input(current_body(), names_.make(name), type);
+  const ValueId id = builder_.add_input(current_body(), fresh(name), type);
   types_.set(id, std::move(type));
   return id;
 }
@@ -171,7 +179,7 @@ void Writer::name_result(ValueId id, const std::string& name, std::size_t first_
   const NodeId producer = graph().value(id).producer;
   if (!producer.valid() || producer.at() < first_node) return;
   if (graph().node(producer).outputs.front() != id) return;
-  const std::string plain = names_.make(name);
+  const std::string plain = fresh(name);
   builder_.node(producer).name = plain;
   const std::vector<ValueId> outputs = graph().node(producer).outputs;
   for (std::size_t i = 0; i < outputs.size(); ++i) {

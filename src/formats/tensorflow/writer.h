@@ -5,10 +5,10 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "graph/builder.h"
-#include "graph/unique_names.h"
 #include "types/infer.h"
 
 namespace finity::tensorflow {
@@ -59,6 +59,7 @@ class Writer {
   Graph finish(const std::vector<ValueId>& outputs) &&;
 
  private:
+  std::string fresh(std::string name);
   std::vector<ValueId> place(Node node);
   void set_type(ValueId id, Type type);
 
@@ -66,7 +67,7 @@ class Writer {
   GrowingTypes types_;
   std::string name_;
   std::uint64_t offset_ = 0;
-  UniqueNames names_;
+  std::unordered_map<std::string, int> names_;
   std::map<std::vector<std::int64_t>, ValueId> ints_;
   std::map<std::pair<DType, std::string>, ValueId> scalars_;
   std::vector<BodyId> open_;
