@@ -117,6 +117,28 @@ void adamax(const Optimiser& o, T rate, std::int64_t step, std::span<T> w, std::
   }
 }
 
+// Follow the regularised leader (McMahan et al. 2013), as TensorFlow computes it: `linear` is the sum of all gradients
+// less what pulls the weight to where it was, and the weight is where that, l1 and l2 are in balance.
+template <class T>
+void ftrl(const Optimiser& o, T rate, std::span<T> w, std::span<const T> g, OptimiserState<T>& state) {
+  keep(state.first, w.size(), static_cast<T>(o.accumulator));
+  keep(state.second, w.size());
+  const auto l1 = static_cast<T>(o.l1), l2 = static_cast<T>(o.l2), shrinkage = static_cast<T>(o.shrinkage);
+  const auto power = static_cast<T>(o.power), decay = static_cast<T>(o.weight_decay);
+  for (std::size_t i = 0; i < w.size(); ++i) {
+    const T slope = g[i] + decay * w[i];
+    T& squares = state.first[i];
+    T& linear = state.second[i];
+    const T before = std::pow(squares, power);
+    squares += slope * slope;
+    const T after = std::pow(squares, power);
+    linear += slope + 2 * shrinkage * w[i] - (after - before) / rate * w[i];
+    const T balance = std::copysign(l1, linear) - linear;
+    // What is not a number is not small.
+    w[i] = std::abs(linear) <= l1 ? T(0) : balance / (after / rate + 2 * l2);
+  }
+}
+
 }  // namespace
 
 template <class T>
@@ -135,6 +157,7 @@ void optimiser_step(const Optimiser& o, std::int64_t step, std::span<T> w, std::
     case Optimiser::Kind::adamw:
     case Optimiser::Kind::nadam: return adam(o, rate, step, w, g, state);
     case Optimiser::Kind::adamax: return adamax(o, rate, step, w, g, state);
+    case Optimiser::Kind::ftrl: return ftrl(o, rate, w, g, state);
   }
 }
 

@@ -105,6 +105,10 @@ class Printer {
     unless_usual("amsgrad", optimiser.amsgrad, usual.amsgrad);
     unless_usual("epsilon_inside", optimiser.epsilon_inside, usual.epsilon_inside);
     unless_usual("accumulator", optimiser.accumulator, usual.accumulator);
+    unless_usual("l1", optimiser.l1, usual.l1);
+    unless_usual("l2", optimiser.l2, usual.l2);
+    unless_usual("shrinkage", optimiser.shrinkage, usual.shrinkage);
+    unless_usual("power", optimiser.power, usual.power);
     unless_usual("weight_decay", optimiser.weight_decay, usual.weight_decay);
     unless_usual("rate_decay", optimiser.rate_decay, usual.rate_decay);
     if (optimiser.rate_decay_steps != 1) line("rate_decay_steps", std::to_string(optimiser.rate_decay_steps));

@@ -14,7 +14,7 @@ namespace finity {
 
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Optimiser::Kind>, 10> kOptimisers = {{
+constexpr std::array<std::pair<std::string_view, Optimiser::Kind>, 11> kOptimisers = {{
     {"sgd", Optimiser::Kind::sgd},
     {"momentum", Optimiser::Kind::momentum},
     {"nesterov", Optimiser::Kind::nesterov},
@@ -25,6 +25,7 @@ constexpr std::array<std::pair<std::string_view, Optimiser::Kind>, 10> kOptimise
     {"adamw", Optimiser::Kind::adamw},
     {"adamax", Optimiser::Kind::adamax},
     {"nadam", Optimiser::Kind::nadam},
+    {"ftrl", Optimiser::Kind::ftrl},
 }};
 
 class Settler {

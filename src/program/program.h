@@ -78,7 +78,19 @@ struct ProgramWeight {
 };
 
 struct Optimiser {
-  enum class Kind : std::uint8_t { sgd, momentum, nesterov, adagrad, adadelta, rmsprop, adam, adamw, adamax, nadam };
+  enum class Kind : std::uint8_t {
+    sgd,
+    momentum,
+    nesterov,
+    adagrad,
+    adadelta,
+    rmsprop,
+    adam,
+    adamw,
+    adamax,
+    nadam,
+    ftrl
+  };
 
   Kind kind = Kind::sgd;
   double rate = 0.01;
@@ -90,7 +102,10 @@ struct Optimiser {
   bool centred = false;         // rmsprop
   bool amsgrad = false;         // adam, adamw
   bool epsilon_inside = false;  // rmsprop as TensorFlow 1 has it: the root of (squares + epsilon)
-  double accumulator = 0.1;     // adagrad's start
+  double accumulator = 0.1;     // adagrad's and ftrl's start
+  double l1 = 0, l2 = 0;        // ftrl: what keeps weights at 0, and small
+  double shrinkage = 0;         // ftrl: as l2, but part of the gradient
+  double power = 0.5;           // ftrl: of the sum of squares, by which the rate falls
   double weight_decay = 0;
   double rate_decay = 1;              // the rate is multiplied by this ...
   std::int64_t rate_decay_steps = 1;  // ... every so many steps

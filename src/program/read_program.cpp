@@ -191,13 +191,14 @@ class ProgramReader {
 
   static Optimiser optimiser_from(const TomlValue& table) {
     table.as_table().only({"kind", "rate", "momentum", "decay", "epsilon", "beta1", "beta2", "centred", "amsgrad",
-                           "epsilon_inside", "accumulator", "weight_decay", "rate_decay", "rate_decay_steps"});
+                           "epsilon_inside", "accumulator", "l1", "l2", "shrinkage", "power", "weight_decay",
+                           "rate_decay", "rate_decay_steps"});
     Optimiser optimiser;
     if (const TomlValue* kind = table.find("kind")) {
       const std::optional<Optimiser::Kind> found = optimiser_named(kind->as_text());
       if (!found) {
         throw kind->error("'" + kind->as_text() + "' is none of sgd, momentum, nesterov, adagrad, adadelta, rmsprop, " +
-                          "adam, adamw, adamax, nadam");
+                          "adam, adamw, adamax, nadam, ftrl");
       }
       optimiser.kind = *found;
     }
@@ -210,6 +211,10 @@ class ProgramReader {
     read_number(table, "beta1", 0, optimiser.beta1);
     read_number(table, "beta2", 0, optimiser.beta2);
     read_number(table, "accumulator", 0, optimiser.accumulator);
+    read_number(table, "l1", 0, optimiser.l1);
+    read_number(table, "l2", 0, optimiser.l2);
+    read_number(table, "shrinkage", 0, optimiser.shrinkage);
+    read_number(table, "power", 0, optimiser.power);
     read_number(table, "weight_decay", 0, optimiser.weight_decay);
     read_number(table, "rate_decay", 0, optimiser.rate_decay);
     optimiser.centred = flag_of(table, "centred", false);

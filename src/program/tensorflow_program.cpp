@@ -60,6 +60,7 @@ Optimiser optimiser_of(const TensorFlowTraining& training, std::vector<std::stri
     optimiser.momentum = setting(1, 0.9);
   }
   if (op == "ApplyAdagrad") optimiser.kind = Kind::adagrad;
+  if (training.accumulator) optimiser.accumulator = *training.accumulator;
   if (op == "ApplyAdadelta") {
     optimiser.kind = Kind::adadelta;
     optimiser.decay = setting(1, 0.95);
@@ -78,6 +79,14 @@ Optimiser optimiser_of(const TensorFlowTraining& training, std::vector<std::stri
     optimiser.beta1 = setting(1, 0.9);
     optimiser.beta2 = setting(2, 0.999);
     optimiser.epsilon = setting(3, 1e-8);
+  }
+  if (op == "ApplyFtrl" || op == "ApplyFtrlV2") {
+    const std::size_t shrinks = op == "ApplyFtrlV2" ? 1 : 0;
+    optimiser.kind = Kind::ftrl;
+    optimiser.l1 = setting(1, 0);
+    optimiser.l2 = setting(2, 0);
+    if (shrinks > 0) optimiser.shrinkage = setting(3, 0);
+    optimiser.power = -setting(3 + shrinks, -0.5);
   }
   return optimiser;
 }

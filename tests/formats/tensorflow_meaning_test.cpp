@@ -15,8 +15,10 @@ using Values = std::vector<double>;
 
 A output_shape(const std::string& dims) { return {"_output_shapes", "list { shape { " + dims + " } }"}; }
 
-Verdict verdict_of(const std::string& graph, const std::string& name) {
-  const CheckedGraph checked = check_graph(read(graph), {});
+Verdict verdict_of(const std::string& graph, const std::string& name, Runtime runtime = Runtime::measured) {
+  GraphCheckOptions options;
+  options.analysis.ranges.runtime = runtime;
+  const CheckedGraph checked = check_graph(read(graph), {}, options);
   Verdict worst = Verdict::proved;
   for (const Finding& finding : checked.analysis.findings) {
     const bool open = finding.verdict != Verdict::proved;
@@ -193,8 +195,9 @@ TEST(TensorflowConditionals, WhatOthersUseTooStaysOutside) {
 
 // ---- recurrent loops, more rounds than are unrolled
 
-// h and c from the gates of a layer of h and an input: sigmoid(6 h + x) and tanh(6 h + x).
-std::string recurrent(const std::string& cell, double added) {
+// h and c from the gates of a layer of h and an input: sigmoid(6 h + x) and tanh(6 h + x). As long as "less" is true.
+std::string recurrent(const std::string& cell, double added,
+                      const std::string& condition = node("less", "Less", {"i", "limit"})) {
   const A frame = text("frame_name", "frame");
   const auto state = [&](const std::string& name, const std::string& start) {
     return node(name + "_enter", "Enter", {start}, {frame}) + node(name, "Merge", {name + "_enter", name + "_next"}) +
@@ -203,7 +206,7 @@ std::string recurrent(const std::string& cell, double added) {
   };
   return integer("n", 1000) + integer("zero", 0) + constant("start", "FLOAT", "float_val: 0", "dim { size: 1 }") +
          state("i", "zero") + state("h", "start") + state("c", "start") +
-         node("limit", "Enter", {"n"}, {frame, {"is_constant", "b: true"}}) + node("less", "Less", {"i", "limit"}) +
+         node("limit", "Enter", {"n"}, {frame, {"is_constant", "b: true"}}) + condition +
          node("cond", "LoopCond", {"less"}) + integer("one", 1, {"^i_in"}) + node("i_new", "Add", {"i_in", "one"}) +
          real("six", 6, {"^i_in"}) + placeholder("x", "FLOAT", "dim { size: 1 }") +
          node("x_in", "Enter", {"x"}, {frame, {"is_constant", "b: true"}}) + node("wide", "Mul", {"h_in", "six"}) +
@@ -215,12 +218,59 @@ std::string recurrent(const std::string& cell, double added) {
 const std::string kLstm = node("kept", "Mul", {"c_in", "gate"}) + node("more", "Mul", {"gate", "new"}) +
                           node("c_new", "Add", {"kept", "more"}) + node("open", "Tanh", {"c_new"}) +
                           node("h_new", "Mul", {"gate", "open"});
+const std::string kGru = node("kept", "Mul", {"gate", "h_in"}) + real("whole", 1, {"^i_in"}) +
+                         node("rest", "Sub", {"whole", "gate"}) + node("more", "Mul", {"rest", "new"}) +
+                         node("h_new", "Add", {"kept", "more"}) + node("c_new", "Identity", {"c_in"});
 const std::string kPlain = node("h_new", "Tanh", {"u"}) + node("c_new", "Identity", {"c_in"});
 
 TEST(TensorflowRecurrent, StatesStayBetweenMinusOneAndOne) {
-  for (const std::string& cell : {kLstm, kPlain}) {
+  for (const std::string& cell : {kLstm, kGru, kPlain}) {
     EXPECT_EQ(verdict_of(recurrent(cell, 1.25), "y"), Verdict::proved) << cell;
     EXPECT_EQ(verdict_of(recurrent(cell, 0.25), "y"), Verdict::possible) << cell;
+  }
+}
+
+// To the last bit, where kernels are exact: the next number above 1 is enough. ONNX Runtime's sigmoid and tanh
+// exceed 1.
+TEST(TensorflowRecurrent, StatesReachOneAndNoMore) {
+  for (const std::string& cell : {kLstm, kGru, kPlain}) {
+    const std::string graph = recurrent(cell, 1 + 0x1p-23);
+    EXPECT_EQ(verdict_of(graph, "y", Runtime::exact), Verdict::proved) << cell;
+    EXPECT_EQ(verdict_of(graph, "y"), Verdict::possible) << cell;
+    EXPECT_EQ(verdict_of(recurrent(cell, 1), "y", Runtime::exact), Verdict::possible) << cell;
+  }
+}
+
+// A loop that ends when its state says so, as decoders do: what is proved holds for any number of rounds.
+TEST(TensorflowRecurrent, NoNumberOfRoundsIsNeeded) {
+  const auto until = [](const std::string& cell, double added) {
+    return recurrent(cell, added,
+                     node("level", "Sum", {"h", "along"}) + integer("along", 0, {"^h"}) + real("enough", 0.5, {"^h"}) +
+                         node("less", "Less", {"level", "enough"}));
+  };
+  for (const std::string& cell : {kLstm, kGru, kPlain}) {
+    EXPECT_EQ(verdict_of(until(cell, 1.25), "y", Runtime::exact), Verdict::proved) << cell;
+    EXPECT_EQ(verdict_of(until(cell, 0.25), "y", Runtime::exact), Verdict::possible) << cell;
+  }
+  // A gate that exceeds 1 by a rounding lets the state grow for ever.
+  EXPECT_EQ(verdict_of(until(kGru, 1.25), "y"), Verdict::possible);
+}
+
+// What a loop writes into an array is as narrow as what it computes.
+TEST(TensorflowRecurrent, ArraysOfStates) {
+  const A frame = text("frame_name", "frame");
+  const std::string array =
+      node("ta", "TensorArrayV3", {"n"}, {type("dtype", "FLOAT"), {"element_shape", "shape { dim { size: 1 } }"}}) +
+      node("handle", "Enter", {"ta"}, {frame, {"is_constant", "b: true"}}) +
+      node("f_enter", "Enter", {"ta:1"}, {frame}) + node("f", "Merge", {"f_enter", "f_next"}) +
+      node("f_switch", "Switch", {"f", "cond"}) + node("f_exit", "Exit", {"f_switch"}) +
+      node("f_write", "TensorArrayWriteV3", {"handle", "i_in", "h_new", "f_switch:1"}) +
+      node("f_next", "NextIteration", {"f_write"}) + node("indices", "Range", {"zero", "n", "step"}) +
+      integer("step", 1) + node("all", "TensorArrayGatherV3", {"ta", "indices", "f_exit"}, {type("dtype", "FLOAT")}) +
+      node("sums", "Add", {"all", "added"}) + node("ys", "RealDiv", {"unit", "sums"});
+  for (const std::string& cell : {kLstm, kGru, kPlain}) {
+    EXPECT_EQ(verdict_of(recurrent(cell, 1.25) + array, "ys"), Verdict::proved) << cell;
+    EXPECT_EQ(verdict_of(recurrent(cell, 0.25) + array, "ys"), Verdict::possible) << cell;
   }
 }
 

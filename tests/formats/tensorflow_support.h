@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <iomanip>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,7 +43,9 @@ inline std::string integer(const std::string& name, int value, const std::vector
   return constant(name, "INT32", "int_val: " + std::to_string(value), "", controls);
 }
 inline std::string real(const std::string& name, double value, const std::vector<std::string>& controls = {}) {
-  return constant(name, "FLOAT", "float_val: " + std::to_string(value), "", controls);
+  std::ostringstream digits;
+  digits << std::setprecision(9) << value;
+  return constant(name, "FLOAT", "float_val: " + digits.str(), "", controls);
 }
 inline std::string placeholder(const std::string& name, const std::string& dtype, const std::string& dims = "") {
   return node(name, "Placeholder", {}, {type("dtype", dtype), {"shape", "shape { " + dims + " }"}});

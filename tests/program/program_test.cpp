@@ -188,6 +188,20 @@ TEST(Optimisers, StepAsDefined) {
   EXPECT_NEAR(after({.kind = Kind::adam, .rate = 0.1}, 3), 0.7, 1e-6);
   EXPECT_NEAR(after({.kind = Kind::adamw, .rate = 0.1, .weight_decay = 0.1}, 1), 0.89, 1e-6);
   EXPECT_NEAR(after({.kind = Kind::adamax, .rate = 0.1}, 1), 0.9, 1e-6);
+  // Squares 0.25, their root 0.5; what pulls to 1 is 0.5 / 0.5, so linear is 0.5 - 1; the divisor is 0.5 / 0.5 + 2 l2.
+  const Optimiser ftrl = {.kind = Kind::ftrl, .rate = 0.5, .accumulator = 0};
+  const auto with = [&](double l1, double l2, double shrinkage) {
+    Optimiser optimiser = ftrl;
+    optimiser.l1 = l1, optimiser.l2 = l2, optimiser.shrinkage = shrinkage;
+    return optimiser;
+  };
+  EXPECT_DOUBLE_EQ(after(ftrl, 1), 0.5);
+  EXPECT_DOUBLE_EQ(after(with(0.25, 0.5, 0), 1), 0.125);  // (0.5 - 0.25) / 2
+  EXPECT_DOUBLE_EQ(after(with(0.5, 0, 0), 1), 0);         // l1 holds it
+  EXPECT_DOUBLE_EQ(after(with(0, 0, 0.125), 1), 0.25);    // 2 * 0.125 more in linear
+  EXPECT_DOUBLE_EQ(after({.kind = Kind::ftrl, .rate = 0.25, .accumulator = 0, .power = 1}, 1), 0.5);
+  // Without l1 and l2, and with nothing before the first gradient, it is Adagrad.
+  EXPECT_NEAR(after(ftrl, 5), after({.kind = Kind::adagrad, .rate = 0.5, .epsilon = 0, .accumulator = 0}, 5), 1e-12);
   EXPECT_DOUBLE_EQ(after({.kind = Kind::sgd, .rate = 0.1, .rate_decay = 0.5, .rate_decay_steps = 2}, 4), 1 - 0.15);
 }
 

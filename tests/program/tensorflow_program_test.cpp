@@ -91,6 +91,25 @@ TEST(TensorFlowProgram, OperandsOfOptimisersAreRead) {
   EXPECT_DOUBLE_EQ(made.program.optimiser.momentum, 0.25);
 }
 
+TEST(TensorFlowProgram, SettingsOfFtrlStandBehindTheGradient) {
+  const std::string power =
+      "node { name: \"power\" op: \"Const\" attr { key: \"dtype\" value { type: DT_FLOAT } } attr { key: \"value\" "
+      "value { "
+      "tensor { dtype: DT_FLOAT tensor_shape { } float_val: -0.75 } } } }\n";
+  const std::string gradient = "input: \"gradients/MatMul_grad/MatMul_1\"";
+  const std::string before = replaced(training_graph(), "op: \"ApplyGradientDescent\" input: \"W\" input: \"rate\"",
+                                      "op: \"ResourceApplyFtrlV2\" input: \"W\" input: \"b\" input: \"b\"");
+  const std::string rates = " input: \"rate\" input: \"rate\" input: \"rate\" input: \"rate\" input: \"power\"";
+  const Optimiser made = program_of(power + replaced(before, gradient, gradient + rates)).program.optimiser;
+  EXPECT_EQ(made.kind, Optimiser::Kind::ftrl);
+  EXPECT_DOUBLE_EQ(made.rate, 0.25);
+  EXPECT_DOUBLE_EQ(made.l1, 0.25);
+  EXPECT_DOUBLE_EQ(made.l2, 0.25);
+  EXPECT_DOUBLE_EQ(made.shrinkage, 0.25);
+  EXPECT_DOUBLE_EQ(made.power, 0.75);
+  EXPECT_DOUBLE_EQ(made.accumulator, 0);  // as b starts
+}
+
 TEST(TensorFlowProgram, ARangeOfTheContractIsLegal) {
   Contract contract;
   add_range(contract, "x:[0,1]");
@@ -117,7 +136,7 @@ TEST(TensorFlowProgram, OtherGraphsAreNone) {
 }
 
 TEST(TensorFlowProgram, SaysWhyAGraphCannotBeRun) {
-  EXPECT_NE(error_of(replaced(training_graph(), "ApplyGradientDescent", "ApplyFtrl")).find("ApplyFtrl"),
+  EXPECT_NE(error_of(replaced(training_graph(), "ApplyGradientDescent", "ApplyAddSign")).find("ApplyAddSign"),
             std::string::npos);
   EXPECT_NE(error_of(replaced(training_graph(), "gradients/", "slopes/")).find("the loss that it makes small"),
             std::string::npos);

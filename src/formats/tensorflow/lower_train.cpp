@@ -155,13 +155,16 @@ void lower_adadelta(TfCall& call) {
 }
 
 // (var, accum, linear, grad[, indices], lr, l1, l2, lr_power)
-void ftrl_step(Step& step, int rest) {
+void ftrl_step(Step& step, int rest, bool shrinks = false) {
   const ValueId gradient = step.in(3), lr = step.in(rest), l1 = step.in(rest + 1), l2 = step.in(rest + 2);
-  const ValueId power = step.call("Neg", {step.in(rest + 3)});
+  const ValueId power = step.call("Neg", {step.in(rest + (shrinks ? 4 : 3))});
   const ValueId before = step.slot(1), after = step.sum(before, step.square(gradient)), var = step.slot(0);
   const ValueId grown = step.call("Pow", {after, power});
   const ValueId sigma = step.over(step.less(grown, step.call("Pow", {before, power})), lr);
-  const ValueId linear = step.less(step.sum(step.slot(2), gradient), step.times(sigma, var));
+  // The second version has one more term in what the gradient adds, not in its square.
+  const ValueId pull = shrinks ? step.times(step.times(step.number(2), step.in(rest + 3)), var) : ValueId();
+  const ValueId added = shrinks ? step.sum(gradient, pull) : gradient;
+  const ValueId linear = step.less(step.sum(step.slot(2), added), step.times(sigma, var));
   const ValueId quadratic = step.sum(step.over(grown, lr), step.times(step.number(2), l2));
   const ValueId kept = step.less(step.times(step.call("Sign", {linear}), l1), linear);
   const ValueId far = step.call("Greater", {step.call("Abs", {linear}), l1});
@@ -172,6 +175,10 @@ void ftrl_step(Step& step, int rest) {
 void lower_ftrl(TfCall& call) {
   Step step(call, -1);
   ftrl_step(step, 4);
+}
+void lower_ftrl_v2(TfCall& call) {
+  Step step(call, -1);
+  ftrl_step(step, 4, true);
 }
 void lower_sparse_ftrl(TfCall& call) {
   Step step(call, 4);
@@ -209,6 +216,7 @@ constexpr Lowering kTrain[] = {
     {.op = "ApplyAdam", .lower = lower_adam},
     {.op = "ApplyCenteredRMSProp", .lower = lower_centred_rms_prop},
     {.op = "ApplyFtrl", .lower = lower_ftrl},
+    {.op = "ApplyFtrlV2", .lower = lower_ftrl_v2},
     {.op = "ApplyGradientDescent", .lower = lower_gradient_descent},
     {.op = "ApplyMomentum", .lower = lower_momentum},
     {.op = "ApplyProximalAdagrad", .lower = lower_proximal_adagrad},
@@ -220,6 +228,7 @@ constexpr Lowering kTrain[] = {
     {.op = "ResourceApplyAdam", .lower = lower_adam},
     {.op = "ResourceApplyCenteredRMSProp", .lower = lower_centred_rms_prop},
     {.op = "ResourceApplyFtrl", .lower = lower_ftrl},
+    {.op = "ResourceApplyFtrlV2", .lower = lower_ftrl_v2},
     {.op = "ResourceApplyGradientDescent", .lower = lower_gradient_descent},
     {.op = "ResourceApplyMomentum", .lower = lower_momentum},
     {.op = "ResourceApplyRMSProp", .lower = lower_rms_prop},

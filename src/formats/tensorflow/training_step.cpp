@@ -22,19 +22,22 @@ namespace {
 using tensorflow::GraphDef;
 using tensorflow::NodeDef;
 
-// Operands of an optimiser: where its settings begin and where the gradient stands.
+// Operands of an optimiser: where the gradient stands, and which are its settings, in the order of its kernel.
 struct Applied {
   std::string_view op = {};
-  std::size_t settings = 0;
   std::size_t gradient = 0;
+  std::size_t first = 0, last = 0;  // settings, without the gradient if it stands between them
+  std::size_t sums = 0;             // the slot that starts with a number the optimiser must know; 0: none
 };
-constexpr std::array<Applied, 7> kApplied = {{{"ApplyGradientDescent", 1, 2},
-                                              {"ApplyMomentum", 2, 3},
-                                              {"ApplyAdagrad", 2, 3},
-                                              {"ApplyAdadelta", 3, 6},
-                                              {"ApplyRMSProp", 3, 7},
-                                              {"ApplyCenteredRMSProp", 4, 8},
-                                              {"ApplyAdam", 5, 9}}};
+constexpr std::array<Applied, 9> kApplied = {{{"ApplyGradientDescent", 2, 1, 1},
+                                              {"ApplyMomentum", 3, 2, 4},
+                                              {"ApplyAdagrad", 3, 2, 2, 1},
+                                              {"ApplyAdadelta", 6, 3, 5},
+                                              {"ApplyRMSProp", 7, 3, 6},
+                                              {"ApplyCenteredRMSProp", 8, 4, 7},
+                                              {"ApplyAdam", 9, 5, 8},
+                                              {"ApplyFtrl", 3, 4, 7, 1},
+                                              {"ApplyFtrlV2", 3, 4, 8, 1}}};
 
 std::string_view node_of(std::string_view input) {
   if (input.starts_with('^')) input.remove_prefix(1);
@@ -94,11 +97,10 @@ class TrainingStep {
       losses[node_of(node.inputs[0])] = std::move(loss);
       if (!training.optimiser.empty()) continue;
       training.optimiser = applied->op;
-      for (std::size_t i = applied->settings; i < applied->gradient; ++i) {
-        training.settings.push_back(number(node.inputs[i]));
+      for (std::size_t i = applied->first; i <= applied->last && i < node.inputs.size(); ++i) {
+        if (i != applied->gradient) training.settings.push_back(number(node.inputs[i]));
       }
-      // Momentum stands behind the gradient.
-      if (applied->op == "ApplyMomentum" && node.inputs.size() > 4) training.settings.push_back(number(node.inputs[4]));
+      if (applied->sums > 0) training.accumulator = start_of(node.inputs[applied->sums]);
     }
     if (losses.empty()) {
       if (other.empty()) return std::nullopt;
@@ -201,10 +203,16 @@ class TrainingStep {
     return TensorFlowVariable::Start::uniform;
   }
 
+  // The one number that all elements of a variable start as.
+  std::optional<double> start_of(std::string_view variable) const {
+    const auto start = starts_.find(node_of(variable));
+    return start == starts_.end() ? std::nullopt : number(start->second);
+  }
+
   TensorFlowVariable started(const NodeDef& variable) const {
     TensorFlowVariable result = {.name = std::string(variable.name)};
     const auto start = starts_.find(variable.name);
-    const std::optional<double> given = start == starts_.end() ? std::nullopt : number(start->second);
+    const std::optional<double> given = start_of(variable.name);
     if (given) {
       result.lo = result.hi = *given;
       return result;

@@ -27,6 +27,7 @@ struct TensorFlowTraining {
   std::string optimiser = {};  // "ApplyAdam": without "Resource"
   // Operands of the optimiser that are constants, in its order behind variable and slots; nothing for the others.
   std::vector<std::optional<double>> settings = {};
+  std::optional<double> accumulator = {};  // what its sum of squares starts as
 };
 
 // Nothing for a graph without an optimiser. Throws Error naming node and reason when it has one but the loss is not

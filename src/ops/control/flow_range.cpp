@@ -154,8 +154,7 @@ std::vector<double> bound_growth(RangeCall& call, const LoopShape& shape, const 
   for (std::size_t i = 0; i < state.size(); ++i) {
     const DType dtype = state[i].dtype;
     const Range start = initial[i].hull();
-    if (!is_float(dtype) || !has_grown(state[i].hull(), start) || !start.is_finite() || !std::isfinite(shape.most))
-      continue;
+    if (!is_float(dtype) || !has_grown(state[i].hull(), start) || !start.is_finite()) continue;
     if (shape.first_state + i >= body.inputs.size() || shape.first_output + i >= body.outputs.size()) continue;
     States tried = state;
     tried[i].cells = {any_finite(dtype)};
@@ -173,6 +172,24 @@ std::vector<double> bound_growth(RangeCall& call, const LoopShape& shape, const 
     bounds[i] = largest;
   }
   return bounds;
+}
+
+// A state that was widened because another one was still growing, and that now stays where one pass puts it: an array
+// into which a loop writes what it computes. Everything else is held at what holds of all iterations.
+void settle(RangeCall& call, const LoopShape& shape, const States& initial, States& state, const Arguments& arguments,
+            const Range& iteration) {
+  for (std::size_t i = 0; i < state.size(); ++i) {
+    if (!has_grown(state[i].hull(), initial[i].hull())) continue;
+    States tried = state;
+    tried[i] = initial[i];
+    const auto after = [&] {
+      return states_of(shape, call.probe_body(shape.body, arguments(tried, iteration)))[i].hull();
+    };
+    const Range once = either(initial[i].hull(), after());
+    if (!is_subset(once, state[i].hull()) || once == state[i].hull()) continue;
+    tried[i].cells = {once};
+    if (is_subset(after(), once)) state[i].cells = {once};
+  }
 }
 
 // Of the body and of the bodies inside it.
@@ -197,7 +214,10 @@ LoopResult to_fixpoint(RangeCall& call, const LoopShape& shape, const States& in
   LoopResult result{.state = affordable ? iterate(call, shape, initial, arguments, iteration) : anything(initial),
                     .outputs = {}};
   std::vector<double> bounds(initial.size(), kInf);
-  if (affordable) bounds = bound_growth(call, shape, initial, result.state, arguments, iteration);
+  if (affordable) {
+    bounds = bound_growth(call, shape, initial, result.state, arguments, iteration);
+    settle(call, shape, initial, result.state, arguments, iteration);
+  }
   States outputs = call.run_body(shape.body, arguments(result.state, iteration));
   States last = states_of(shape, outputs);
   for (std::size_t i = 0; i < last.size(); ++i) {

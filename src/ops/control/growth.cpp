@@ -5,6 +5,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "ops/shared/mix.h"
 #include "ops/table/op.h"
 
 namespace finity {
@@ -29,7 +30,7 @@ Growth sum(const Growth& a, const Growth& b) { return {a.slope + b.slope, a.offs
 class GrowthFinder {
  public:
   GrowthFinder(const Graph& graph, const std::function<const AbsTensor*(ValueId)>& range_of)
-      : graph_(graph), range_of_(range_of) {}
+      : graph_(graph), range_of_(range_of), around_{graph, range_of} {}
 
   Growth run(BodyId body, ValueId state, ValueId output) {
     known_[state] = {1, 0};
@@ -105,54 +106,35 @@ class GrowthFinder {
     return one.offset < other.offset || (one.offset == other.offset && one.slope <= other.slope) ? one : other;
   }
 
-  const Node* made_by(ValueId id, OrderKind kind) const {
-    const NodeId producer = graph_.value(id).producer;
-    if (!producer.valid()) return nullptr;
-    const Node& node = graph_.node(producer);
-    return node.op != nullptr && node.op->traits.order == kind && node.inputs.size() == 2 ? &node : nullptr;
+  // Of one of the factors of the products that are added.
+  Growth of_factor(const Node& sum, const Upstream& factor) const {
+    for (const ValueId product : sum.inputs) {
+      for (const ValueId id : graph_.node(graph_.value(product).producer).inputs) {
+        if (factor.is({around_, id})) return of(id);
+      }
+    }
+    return {};
   }
 
   // z * a + (1 - z) * b: no larger than a or b where z is between 0 and 1, up to what it exceeds that by.
   std::optional<Growth> mixed(const Node& node) const {
-    if (node.op->traits.order != OrderKind::sum) return std::nullopt;
-    for (const bool swapped : {false, true}) {
-      const Node* first = made_by(node.inputs[swapped ? 1 : 0], OrderKind::product);
-      const Node* second = made_by(node.inputs[swapped ? 0 : 1], OrderKind::product);
-      if (first == nullptr || second == nullptr) return std::nullopt;
-      for (const std::size_t i : {0, 1}) {
-        for (const std::size_t j : {0, 1}) {
-          const ValueId share = first->inputs[i];
-          const Node* rest = made_by(second->inputs[j], OrderKind::difference);
-          if (rest == nullptr || rest->inputs[1] != share || !is_one(rest->inputs[0])) continue;
-          return mix_of(node, share, first->inputs[1 - i], second->inputs[1 - j]);
-        }
-      }
-    }
-    return std::nullopt;
-  }
-
-  bool is_one(ValueId id) const {
-    const AbsTensor* range = range_of_(id);
-    return range != nullptr && range->hull().is_point() && range->hull().lo == 1;
-  }
-
-  std::optional<Growth> mix_of(const Node& node, ValueId share, ValueId a, ValueId b) const {
-    const AbsTensor* range = range_of_(share);
     const AbsTensor* result = range_of_(node.outputs.front());
-    if (range == nullptr || result == nullptr || !is_float(result->dtype)) return std::nullopt;
-    const Range z = range->hull();
-    if (!z.is_finite() || z.lo < -1 || z.hi > 2) return std::nullopt;
-    const double excess = std::max({0.0, -z.lo, z.hi - 1});
+    if (node.op->traits.order != OrderKind::sum || result == nullptr || !is_float(result->dtype) || !result->ranked)
+      return std::nullopt;
+    const std::optional<Mix> mix = find_mix({around_, node.inputs[0]}, {around_, node.inputs[1]}, result->rank());
+    const std::optional<double> excess = mix ? excess_of_share(*mix) : std::nullopt;
+    if (!excess) return std::nullopt;
     // 1 - z and both products are rounded before the sum is.
     constexpr double kRoundings = 4;
-    const double weight = (1 + 2 * excess) * (1 + kRoundings * unit_roundoff(result->dtype));
-    Growth growth = times(larger(of(a), of(b)), weight);
+    const double weight = (1 + 2 * *excess) * (1 + kRoundings * unit_roundoff(result->dtype));
+    Growth growth = times(larger(of_factor(node, mix->a), of_factor(node, mix->b)), weight);
     growth.offset += kRoundings * min_subnormal(result->dtype);
     return growth;
   }
 
   const Graph& graph_;
   const std::function<const AbsTensor*(ValueId)>& range_of_;
+  Upstream::Around around_;
   std::unordered_map<ValueId, Growth> known_ = {};
 };
 
@@ -164,10 +146,11 @@ Growth growth_of(const Graph& graph, BodyId body, ValueId state, ValueId output,
 }
 
 double largest_after(double trips, double start, const Growth& each) {
-  if (!std::isfinite(trips) || !std::isfinite(start) || !std::isfinite(each.offset)) return kInf;
+  if (!std::isfinite(start) || !std::isfinite(each.offset)) return kInf;
   start = std::max(start, each.floor);
   constexpr double kSlack = 1 + 1e-9;  // for what is computed here
   if (each.slope < 1) return (std::max(start, each.offset / (1 - each.slope))) * kSlack;
+  if (!std::isfinite(trips)) return kInf;
   const double excess = each.slope - 1;
   const double power = std::exp(trips * std::log1p(excess)) * kSlack;
   const double sum = excess > 0 ? (power - 1) / excess : trips;

@@ -9,6 +9,7 @@
 #include "ops/norm/norm_relations.h"
 #include "ops/shared/function_range.h"
 #include "ops/shared/merged.h"
+#include "ops/shared/mix.h"
 #include "ops/shared/range_rules.h"
 #include "ops/shared/relation_rules.h"
 #include "ops/shared/relations.h"
@@ -85,6 +86,7 @@ void add_operands(RangeCall& call) {
 
 void range_add(RangeCall& call) {
   add_operands(call);
+  limit_mix(call);
   merge_constants(call, add_to_bias_first);
 }
 
