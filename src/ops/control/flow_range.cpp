@@ -179,7 +179,7 @@ std::vector<double> bound_growth(RangeCall& call, const LoopShape& shape, const 
 void settle(RangeCall& call, const LoopShape& shape, const States& initial, States& state, const Arguments& arguments,
             const Range& iteration) {
   for (std::size_t i = 0; i < state.size(); ++i) {
-    if (!has_grown(state[i].hull(), initial[i].hull())) continue;
+    if (state[i].cut() || !has_grown(state[i].hull(), initial[i].hull())) continue;
     States tried = state;
     tried[i] = initial[i];
     const auto after = [&] {
@@ -187,6 +187,8 @@ void settle(RangeCall& call, const LoopShape& shape, const States& initial, Stat
     };
     const Range once = either(initial[i].hull(), after());
     if (!is_subset(once, state[i].hull()) || once == state[i].hull()) continue;
+    // What else is known of the start need not hold of what comes after it.
+    tried[i] = state[i];
     tried[i].cells = {once};
     if (is_subset(after(), once)) state[i].cells = {once};
   }
