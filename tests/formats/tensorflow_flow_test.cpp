@@ -44,6 +44,18 @@ TEST(TensorflowLoops, UseTheirCounter) {
   EXPECT_EQ(value_of(read(graph), "result"), (Values{6}));
 }
 
+// Else what is inside would be said to be proved.
+TEST(TensorflowLoops, ThatNothingLeavesAreRefused) {
+  const A frame = text("frame_name", "frame");
+  const std::string enter = real("start", -1) + node("x_enter", "Enter", {"start"}, {frame});
+  EXPECT_NE(read_error(enter + node("y", "Log", {"x_enter"}) + kVersions).find("'x_enter': enters the loop 'frame'"),
+            std::string::npos);
+  const std::string round = node("x", "Merge", {"x_enter", "x_next"}) + node("next", "Exp", {"x"}) +
+                            node("x_next", "NextIteration", {"next"});
+  EXPECT_NE(read_error(enter + round + kVersions).find("'x_enter': enters the loop 'frame', which no node leaves"),
+            std::string::npos);
+}
+
 TEST(TensorflowLoops, Nest) {
   // Inner: y doubles j < 2 times, so x becomes 4x in each of 3 rounds.
   const A frame = text("frame_name", "inner");

@@ -68,6 +68,7 @@ class FrameFinder {
     std::vector<int> order = sort_nodes();
     for (const int node : order) place(node);
     for (const int node : order) note_parts(node);
+    refuse_endless();
     return order;
   }
 
@@ -134,6 +135,15 @@ class FrameFinder {
       return !program_.is_argument(edge) && is_next_iteration(program_.op(edge.node));
     };
     if (std::ranges::any_of(node.inputs, is_back)) frame.merges.push_back(number);
+  }
+
+  // What is inside a loop is read for what comes out of it: nothing may be left out silently.
+  void refuse_endless() const {
+    for (const LoopFrame& frame : program_.frames) {
+      if (frame.enters.empty() || !frame.exits.empty()) continue;
+      const NodeDef& enter = *program_.nodes[static_cast<std::size_t>(frame.enters.front())].def;
+      throw Error("node '" + std::string(enter.name) + "': enters the loop '" + frame.name + "', which no node leaves");
+    }
   }
 
   Program& program_;
