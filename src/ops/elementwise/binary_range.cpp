@@ -46,13 +46,6 @@ void carry_elements(const RangeCall& call, Range (*f)(DType, const Range&, const
   carry_row_elements(b, result, [&](const Range& element) { return f(result.dtype, a.hull(), element); });
 }
 
-}  // namespace
-
-Hazards division_hazards() { return kDivision; }
-Hazards modulo_hazards() { return kModulo; }
-
-namespace {
-
 using MergeFirst = void (*)(RangeCall& call, std::size_t product, double constant, AbsTensor& result);
 
 // What an optimiser makes of a constant operand and a product as the other one.
@@ -83,6 +76,9 @@ void add_operands(RangeCall& call) {
 }
 
 }  // namespace
+
+Hazards division_hazards() { return kDivision; }
+Hazards modulo_hazards() { return kModulo; }
 
 void range_add(RangeCall& call) {
   add_operands(call);
