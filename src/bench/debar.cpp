@@ -13,6 +13,7 @@
 #include "check/check_graph.h"
 #include "formats/model_format.h"
 #include "formats/tensorflow/tensorflow.h"
+#include "ops/table/rule_patterns.h"
 
 namespace finity {
 
@@ -129,7 +130,7 @@ GraphCheckOptions options_of(const DebarSetting& setting, double limit) {
 // The worst that is said of a site counts.
 void judge(DebarSite& site, const Finding& finding) {
   const Target& target = *find_target(site.op);
-  const bool own = std::ranges::find(target.rules, finding.rule) != target.rules.end();
+  const bool own = std::ranges::find(target.rules, raised_rule(finding.rule)) != target.rules.end();
   if (finding.verdict == Verdict::proved || (!own && finding.verdict != Verdict::unknown)) return;
   if (site.verdict == Verdict::unknown) return;
   site.verdict = finding.verdict == Verdict::unknown ? Verdict::unknown : Verdict::possible;

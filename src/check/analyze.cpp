@@ -8,6 +8,7 @@
 #include "check/analyzer.h"
 #include "check/causes.h"
 #include "check/convert.h"
+#include "check/patterns.h"
 #include "domain/constant_cells.h"
 
 namespace finity {
@@ -391,7 +392,9 @@ std::optional<Types> with_bounds(const Graph& graph, const Types& types, const P
 
 Analysis analyze(const Graph& graph, const Types& types, const Premises& premises, const CheckOptions& options) {
   const std::optional<Types> better = with_bounds(graph, types, premises);
-  return Analyzer(graph, better ? *better : types, premises, options).run();
+  Analysis analysis = Analyzer(graph, better ? *better : types, premises, options).run();
+  name_patterns(graph, analysis);
+  return analysis;
 }
 
 }  // namespace finity

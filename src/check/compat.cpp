@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "graph/initial_weight.h"
+#include "ops/table/rule_patterns.h"
 #include "tensor/convert.h"
 
 namespace finity {
@@ -137,7 +138,7 @@ void assume_weights(const Graph& graph, const Types& types, Premises& premises) 
 // Without rounding there is still an end to float32.
 void keep_limit_of_exp(const Graph& graph, Analysis& analysis) {
   for (Finding& finding : analysis.findings) {
-    if (finding.rule != "FN201" || finding.verdict != Verdict::proved || !finding.node.valid()) continue;
+    if (raised_rule(finding.rule) != "FN201" || finding.verdict != Verdict::proved || !finding.node.valid()) continue;
     const std::vector<ValueId>& outputs = graph.node(finding.node).outputs;
     const ValueId result = outputs.empty() ? ValueId{} : outputs.front();
     if (!result.valid() || !(analysis.ranges[result.at()].hull().greatest() > max_finite(DType::float32))) continue;
@@ -199,7 +200,7 @@ void forgive(const CompatSet& set, const Graph& graph, Analysis& analysis) {
     if (finding.verdict == Verdict::proved) continue;
     const std::size_t node = finding.node.valid() ? finding.node.at() : graph.nodes().size();
     const bool known = node < graph.nodes().size();
-    const bool listed = std::ranges::find(kRules, finding.rule) != kRules.end();
+    const bool listed = std::ranges::find(kRules, raised_rule(finding.rule)) != kRules.end();
     const bool unseen = (has(set, Compat::eight_operations) && !listed && finding.verdict != Verdict::unknown) ||
                         (known && !gradients.empty() && gradients[node]) || (known && !part.empty() && !part[node]);
     const bool safe = (has(set, Compat::any_safe_element) && has_safe_element(graph, finding)) ||

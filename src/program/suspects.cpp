@@ -11,6 +11,7 @@
 #include "gradient/gradient.h"
 #include "ops/table/hazard.h"
 #include "ops/table/op.h"
+#include "ops/table/rule_patterns.h"
 #include "program/engine.h"
 #include "tensor/convert.h"
 #include "tensor/float_formats.h"
@@ -193,7 +194,7 @@ class Preparer {
     const OpDef* op = checked_.graph.node(finding.node).op;
     if (op == nullptr) return true;
     return finding.operand < 0 && hazard_of(*op, finding.rule, finding.operand) == nullptr &&
-           finding.rule != op->analysis.overflow;
+           raised_rule(finding.rule) != op->analysis.overflow;
   }
 
   bool matches(const Finding& finding, const std::string& site) const {

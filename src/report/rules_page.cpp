@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ops/table/op.h"
+#include "ops/table/rule_patterns.h"
 #include "report/words.h"
 
 namespace finity {
@@ -99,6 +100,22 @@ std::vector<std::string> result_ops(const Rule& rule) {
   return names;
 }
 
+namespace {
+
+// "Log(Add(1, X)) or Log1p(X) of such a result": how a rule that names a way of writing something is recognised.
+std::string pattern_words(const Rule& rule) {
+  std::vector<std::string> uses;
+  std::string general;
+  for (const RulePattern& pattern : rule_patterns()) {
+    if (pattern.rule != rule.code) continue;
+    uses.emplace_back(pattern.use);
+    general = pattern.instead_of;
+  }
+  return uses.empty() ? "" : "Told in place of " + general + " where X is used as " + joined(uses, ", ") + ".";
+}
+
+}  // namespace
+
 std::string rules_table_text() {
   std::string text;
   for (const Rule& rule : all_rules()) {
@@ -119,6 +136,8 @@ std::string rule_page_text(const Rule& rule) {
   }
   const std::vector<std::string> results = result_ops(rule);
   if (!results.empty()) text += "\n" + wrapped("results of " + joined(results, ", "), "  ");
+  const std::string pattern = pattern_words(rule);
+  if (!pattern.empty()) text += "\n" + wrapped(pattern, "  ");
   return text;
 }
 
@@ -141,6 +160,8 @@ std::string rules_markdown() {
       }
       const std::vector<std::string> results = result_ops(rule);
       if (!results.empty()) text += "\n" + wrapped("Results of " + joined(results, ", ") + ".", "");
+      const std::string pattern = pattern_words(rule);
+      if (!pattern.empty()) text += "\n" + wrapped(pattern, "");
     }
   }
   return text;

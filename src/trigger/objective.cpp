@@ -9,6 +9,7 @@
 #include "graph/builder.h"
 #include "ops/table/hazard.h"
 #include "ops/table/op.h"
+#include "ops/table/rule_patterns.h"
 #include "tensor/convert.h"
 #include "tensor/float_formats.h"
 #include "trigger/distance_text.h"
@@ -87,7 +88,8 @@ class LossWriter {
 std::vector<const Hazard*> hazards_among(const OpDef& op, const Finding& site) {
   std::vector<const Hazard*> same;
   for (const Hazard& hazard : op.analysis.hazards) {
-    if (hazard.rule == site.rule && static_cast<int>(hazard.operand) == site.operand) same.push_back(&hazard);
+    if (hazard.rule == raised_rule(site.rule) && static_cast<int>(hazard.operand) == site.operand)
+      same.push_back(&hazard);
   }
   return same;
 }

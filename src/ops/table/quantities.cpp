@@ -4,11 +4,13 @@
 #include <cmath>
 #include <numeric>
 
+#include "ops/table/rule_patterns.h"
 #include "tensor/convert.h"
 
 namespace finity {
 
-const Hazard* hazard_of(const OpDef& op, std::string_view rule, int operand) {
+const Hazard* hazard_of(const OpDef& op, std::string_view told, int operand) {
+  const std::string_view rule = raised_rule(told);
   const auto exact = std::ranges::find_if(op.analysis.hazards, [&](const Hazard& hazard) {
     return hazard.rule == rule && static_cast<int>(hazard.operand) == operand;
   });

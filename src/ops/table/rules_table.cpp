@@ -6,6 +6,7 @@
 #include <array>
 
 #include "ops/table/hazard.h"
+#include "ops/table/rule_patterns.h"
 
 namespace finity {
 
@@ -289,9 +290,22 @@ constexpr std::array<Rule, kRuleCount> concatenated() {
 
 constexpr std::array<Rule, kRuleCount> kRules = concatenated();
 
+constexpr std::array kPatterns = {
+    RulePattern{.rule = "FN210", .instead_of = "FN201", .use = "Log(Add(1, X))"},
+    RulePattern{.rule = "FN210", .instead_of = "FN201", .use = "Log(Add(X, 1))"},
+    RulePattern{.rule = "FN210", .instead_of = "FN201", .use = "Log1p(X)"},
+};
+
 }  // namespace
 
 std::span<const Rule> all_rules() { return kRules; }
+
+std::span<const RulePattern> rule_patterns() { return kPatterns; }
+
+std::string_view raised_rule(std::string_view rule) {
+  const auto* const found = std::ranges::find(kPatterns, rule, &RulePattern::rule);
+  return found == kPatterns.end() ? rule : found->instead_of;
+}
 
 const Rule* find_rule(std::string_view code_or_slug) {
   const auto* const found = std::ranges::find_if(
