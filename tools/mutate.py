@@ -32,7 +32,7 @@ sys.dont_write_bytecode = True
 from mutation_operators import Mutant, mutants_of  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-NEEDED = ["CMakeLists.txt", "cmake", "src", "tests", "testdata", "examples", "docs"]
+NEEDED = ["CMakeLists.txt", "cmake", "src", "torch", "workers", "tests", "testdata", "examples", "docs", "tools"]
 PROGRAMS = ["check_test", "domain_test", "ops_test"]
 
 # Files that are range code as a whole; elsewhere in src/ops only functions that speak of ranges are.
@@ -84,17 +84,15 @@ def run(command, **more):
     return subprocess.run(command, check=True, **more)
 
 
-def copy_and_build(folder, jobs):
-    """A copy of the tree with its test programs; what is already there is only brought up to date."""
+def copy_and_configure(folder):
+    """A copy of the tree, ready to be built; of what is already there only what changed is copied."""
     for name in NEEDED:
         source, target = ROOT / name, folder / name
         if source.is_dir():
             shutil.copytree(source, target, dirs_exist_ok=True, copy_function=copy_if_changed)
         else:
             copy_if_changed(source, target)
-    build = folder / "build"
-    run(["cmake", "-S", folder, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release"], stdout=subprocess.DEVNULL)
-    run(["ninja", "-C", build, f"-j{jobs}", *PROGRAMS], stdout=subprocess.DEVNULL)
+    run(["cmake", "-S", folder, "-B", folder / "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release"], stdout=subprocess.DEVNULL)
 
 
 def copy_if_changed(source, target):
@@ -332,7 +330,8 @@ def main(arguments):
     with tempfile.TemporaryDirectory(prefix="finity-mutation-") as temporary:
         folder = (options.folder or pathlib.Path(temporary)).resolve()
         folder.mkdir(parents=True, exist_ok=True)
-        copy_and_build(folder, options.jobs)
+        copy_and_configure(folder)
+        run(["ninja", "-C", folder / "build", f"-j{options.jobs}", *PROGRAMS], stdout=subprocess.DEVNULL)
         verdicts = judged(Judge(Build(folder), GROUPS[: options.groups]), chosen, wanted, options.jobs)
     print_table(verdicts)
     invalid = sum(verdict.result == "invalid" for verdict in verdicts)

@@ -12,10 +12,14 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(ROOT / "tools"))
+import mutate  # noqa: E402
 COMPILED = ["src/ops/linear/weight_sums.cpp"]
 
 
@@ -68,6 +72,15 @@ class MakeTargets(unittest.TestCase):
             (pathlib.Path(build) / output).parent.mkdir(parents=True, exist_ok=True)
             done = subprocess.run(found[0]["command"], shell=True, capture_output=True, text=True, check=False, cwd=build)
             self.assertEqual(done.returncode, 0, source + ":\n" + done.stderr[-4000:])
+
+    def test_the_copy_that_mutants_are_made_in(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        copy = pathlib.Path(folder.name)
+        mutate.copy_and_configure(copy)
+        known = output_of("ninja", "-C", copy / "build", "-t", "targets", "all")
+        for program in mutate.PROGRAMS:
+            self.assertRegex(known, rf"(?m)^{program}: phony")
 
     def test_sanitizers(self):
         self.compile_sensitive_files(self.configured("asan"))
