@@ -94,6 +94,26 @@ std::string weights_text(const Program& program) {
   return std::isinf(reach) ? "for weights of any size" : program.weights.empty() ? "without weights" : text;
 }
 
+// Trained weights of which nobody said how large they get: with such weights nearly every sum may overflow.
+std::vector<std::string> weights_of_any_size(const Program& program) {
+  std::vector<std::string> names;
+  for (const ProgramWeight& weight : program.weights) {
+    const bool changes = weight.train || !weight.update.empty();
+    if (changes && std::isinf(weight.reach)) names.push_back(weight.name);
+  }
+  return names;
+}
+
+void print_hint(const Program& program, const ProgramOutcome& outcome) {
+  constexpr std::size_t kMost = 4;
+  const std::vector<std::string> names = weights_of_any_size(program);
+  if (outcome.open.empty() || names.empty()) return;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kMost, names.size()); ++i) text += (i > 0 ? ", " : "") + printable(names[i]);
+  if (names.size() > kMost) text += " and " + std::to_string(names.size() - kMost) + " more";
+  std::printf("  to prove more, say how large training makes weights: 'reach' of %s\n", text.c_str());
+}
+
 // Sites that were searched and did not fail, after those that did.
 void print_open(const ProgramOutcome& outcome) {
   constexpr std::size_t kMost = 8;
@@ -107,15 +127,24 @@ void print_open(const ProgramOutcome& outcome) {
   if (outcome.open.size() > kMost) std::printf("    and %zu more\n", outcome.open.size() - kMost);
 }
 
+// Sites that nobody can be sure of.
+void print_left_out(const ProgramOutcome& outcome) {
+  for (const UnsearchedSite& site : outcome.left_out) {
+    std::printf("  neither proved nor searched: %s at %s: %s\n", site.rule.c_str(), printable(site.title).c_str(),
+                printable(site.reason).c_str());
+  }
+}
+
 void print_miss(const std::string& path, const Program& program, const ProgramOutcome& outcome,
                 const ProgramSearch& search) {
-  if (outcome.suspects == 0) {
+  if (outcome.suspects == 0 && outcome.left_out.empty()) {
     std::printf("%s: all %s of the training step proved, %s\n", printable(path).c_str(),
                 counted(outcome.proved, "site").c_str(), weights_text(program).c_str());
     return;
   }
-  std::printf("%s: possible at %s: no training run found that fails\n", printable(path).c_str(),
-              counted(outcome.suspects, "site").c_str());
+  std::printf("%s: %s at %s: no training run found that fails\n", printable(path).c_str(),
+              outcome.suspects > 0 ? "possible" : "unknown",
+              counted(outcome.suspects > 0 ? outcome.suspects : outcome.left_out.size(), "site").c_str());
   std::printf("  searched by %s%s\n", effort_of(outcome, search).c_str(),
               outcome.stopped == "time"          ? ", until the time was up"
               : outcome.stopped == "interrupted" ? ", until it was interrupted"
@@ -128,9 +157,10 @@ void print_miss(const std::string& path, const Program& program, const ProgramOu
 nlohmann::ordered_json json_of(const std::string& path, const ProgramOutcome& outcome, const ProgramSearch& search,
                                const std::string& folder) {
   nlohmann::ordered_json json = {{"program", path},
-                                 {"verdict", outcome.hit             ? (outcome.confirmed ? "confirmed" : "seen")
-                                             : outcome.suspects == 0 ? "proved"
-                                                                     : "possible"},
+                                 {"verdict", outcome.hit                ? (outcome.confirmed ? "confirmed" : "seen")
+                                             : outcome.suspects > 0     ? "possible"
+                                             : outcome.left_out.empty() ? "proved"
+                                                                        : "unknown"},
                                  {"rule", outcome.rule},
                                  {"node", outcome.node_name},
                                  {"in_gradient", outcome.in_gradient},
@@ -147,8 +177,8 @@ nlohmann::ordered_json json_of(const std::string& path, const ProgramOutcome& ou
   return json;
 }
 
-void print_json(const std::string& path, const ProgramOutcome& outcome, const ProgramSearch& search,
-                const std::string& folder, const std::vector<std::string>& folders) {
+void print_json(const std::string& path, const Program& program, const ProgramOutcome& outcome,
+                const ProgramSearch& search, const std::string& folder, const std::vector<std::string>& folders) {
   nlohmann::ordered_json json = json_of(path, outcome, search, folder);
   json["more"] = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < outcome.more.size(); ++i) {
@@ -158,6 +188,11 @@ void print_json(const std::string& path, const ProgramOutcome& outcome, const Pr
   for (const OpenSite& open : outcome.open) {
     json["open"].push_back({{"site", open.title}, {"rule", open.rule}, {"closest", open.closest_text}});
   }
+  json["left_out"] = nlohmann::ordered_json::array();
+  for (const UnsearchedSite& site : outcome.left_out) {
+    json["left_out"].push_back({{"site", site.title}, {"rule", site.rule}, {"reason", site.reason}});
+  }
+  json["weights_of_any_size"] = weights_of_any_size(program);
   std::printf("%s\n", json.dump(2).c_str());
 }
 
@@ -210,7 +245,7 @@ int search_and_tell(Program program, const std::string& path, const CheckSetting
                           ? write_program_witness(program, outcome.more[i], search, *settings.witness, i + 2)
                           : std::string());
   }
-  if (json) print_json(path, outcome, search, folder, folders);
+  if (json) print_json(path, program, outcome, search, folder, folders);
   else if (outcome.hit) print_hit(path, outcome, search);
   else print_miss(path, program, outcome, search);
   if (!json && !folder.empty()) std::printf("  witness: %s\n", printable(folder).c_str());
@@ -219,6 +254,8 @@ int search_and_tell(Program program, const std::string& path, const CheckSetting
     if (!folders[i].empty()) std::printf("  witness: %s\n", printable(folders[i]).c_str());
   }
   if (outcome.hit && !json) print_open(outcome);
+  if (!json) print_left_out(outcome);
+  if (!json) print_hint(program, outcome);
   std::fflush(stdout);
   const auto require_no_disproof = [&](const ProgramOutcome& found) {
     if (!found.hit || !found.confirmed || !found.disproves) return;
@@ -232,7 +269,8 @@ int search_and_tell(Program program, const std::string& path, const CheckSetting
   if (broken) throw Error(path + ": the engine " + outcome.stopped);
   if (interrupted) finish_interrupted();
   if (outcome.hit) return 1;
-  return outcome.suspects > 0 && fail_on_of(settings) != Verdict::confirmed ? 1 : 0;
+  const bool open = outcome.suspects > 0 || !outcome.left_out.empty();
+  return open && fail_on_of(settings) != Verdict::confirmed ? 1 : 0;
 }
 
 }  // namespace

@@ -108,7 +108,9 @@ ProgramOutcome search_program(const Program& program, const ProgramSearch& optio
   const double before = watch.seconds(options.clock), wall_before = watch.seconds(ClockKind::wall);
   std::string refused;
   std::optional<ProgramOutcome> outcome;
-  if (torch != nullptr) outcome = in_worker(prepared, options, *torch, refused);
+  const bool nothing_left = prepared.suspects.empty() && prepared.left_out.empty();
+  if (nothing_left && options.strategy == Strategy::automatic) outcome.emplace();
+  else if (torch != nullptr) outcome = in_worker(prepared, options, *torch, refused);
   if (!outcome) outcome = drive(prepared, options, *make_reference_engine(prepared.program));
   outcome->seconds += before;
   outcome->wall_seconds += wall_before;
@@ -117,6 +119,7 @@ ProgramOutcome search_program(const Program& program, const ProgramSearch& optio
   for (OpenSite& open : outcome->open) open.closest_text = closest_text(prepared, open.title, open.closest);
   outcome->proved = prepared.proved;
   outcome->suspects = prepared.suspects.size();
+  outcome->left_out = prepared.left_out;
   outcome->refused = std::move(refused);
   return std::move(*outcome);
 }

@@ -37,14 +37,21 @@ struct SiteVerdict {
   bool proved = false;
 };
 
+// A site that is not proved, and that no search can walk to: the answer is not green because of it.
+struct UnsearchedSite {
+  std::string title = {};
+  std::string rule = {};
+  std::string reason = {};
+};
+
 // A program ready to be searched: its graph has the backward pass and the suspect losses behind it.
 struct Prepared {
   Program program = {};
   std::vector<Suspect> suspects = {};
   std::vector<std::string> gradients = {};  // values: what training computes for the weights
   std::vector<SiteVerdict> verdicts = {};
-  std::size_t proved = 0;               // sites that need no search
-  std::vector<std::string> notes = {};  // sites of which no loss could be written, and why
+  std::size_t proved = 0;  // sites that need no search
+  std::vector<UnsearchedSite> left_out = {};
 };
 
 // The program's graph with what training computes for its weights behind it, as outputs "gradient of W".
