@@ -68,7 +68,7 @@ Analysis Analyzer::run() {
 void Analyzer::store_inputs() {
   for (const ValueId id : graph_.main().inputs) {
     if (premises_.of[id.at()]) {
-      store(id, *premises_.of[id.at()]);
+      store(id, as_operand(id, *premises_.of[id.at()]));
       apply_orders(premises_, id, result_.ranges[id.at()], symbols_);
     } else if (!graph_.value(id).constant) store(id, uniform(types_[id], any_finite(types_[id].dtype)));
   }
@@ -250,7 +250,7 @@ const AbsTensor& Analyzer::get(ValueId id) {
   for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
     if (const auto found = scope->values.find(id); found != scope->values.end()) return found->second;
   }
-  if (!result_.reached[id.at()]) store_for_all(id, constant_range(id));
+  if (!result_.reached[id.at()]) store_for_all(id, as_operand(id, constant_range(id)));
   return result_.ranges[id.at()];
 }
 
@@ -274,7 +274,7 @@ AbsTensor Analyzer::constant_range(ValueId id) {
 // Each cell that is not expressed by others becomes a symbol of its own.
 AbsTensor Analyzer::settled(ValueId id, AbsTensor range) {
   // What is taken for granted of a result counts, whatever the operation makes of its operands.
-  if (premises_.of[id.at()] && graph_.value(id).producer.valid()) range = *premises_.of[id.at()];
+  if (premises_.of[id.at()] && graph_.value(id).producer.valid()) range = as_operand(id, *premises_.of[id.at()]);
   if (!range.identity.valid()) range.identity = id;
   set_limits(range, types_[id]);
   if (options_.ranges.affine) {
@@ -394,6 +394,7 @@ Analysis analyze(const Graph& graph, const Types& types, const Premises& premise
   const std::optional<Types> better = with_bounds(graph, types, premises);
   Analysis analysis = Analyzer(graph, better ? *better : types, premises, options).run();
   name_patterns(graph, analysis);
+  analysis.flushes_subnormals = options.ranges.flush_subnormals;
   return analysis;
 }
 

@@ -57,7 +57,8 @@ struct Analysis {
   std::vector<Finding> findings;                         // every site, the proved ones too, in graph order
   std::vector<Note> notes;                               // unmodelled ops, lost precision
   std::size_t modelled_nodes = 0;
-  bool complete = true;  // false: a time or memory limit was hit
+  bool complete = true;             // false: a time or memory limit was hit
+  bool flushes_subnormals = false;  // it holds where subnormal numbers are flushed to zero, too
 
   // As whoever uses the value sees it.
   const AbsTensor& used(ValueId id) const {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "check/analyze.h"
@@ -30,8 +31,9 @@ struct Flags {
   bool nan = false;
 };
 
-// A machine that flushes turns every result below the smallest normal number into zero.
-void flush_subnormals(AbsTensor& result);
+// A machine that flushes takes every number below the smallest normal one for zero, in operands and in results.
+void flush_subnormals(AbsTensor& range);
+bool has_subnormals(const Tensor& tensor);
 
 // Formats whose nodes libraries may compute in float32.
 inline bool is_narrow(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
@@ -81,6 +83,7 @@ class Analyzer {
   const AbsTensor& get(ValueId id);
   bool restricted() const;
   AbsTensor constant_range(ValueId id);
+  AbsTensor as_operand(ValueId id, AbsTensor range);
   AbsTensor settled(ValueId id, AbsTensor range);
   void store(ValueId id, AbsTensor range);
   void store_for_all(ValueId id, AbsTensor range);
@@ -201,6 +204,7 @@ class Analyzer {
   NodeId stopped_at_ = {};
   std::vector<bool> missing_;  // by ValueId: a constant whose numbers are not there; empty: none is
   int missing_finding_ = -1;
+  std::unordered_set<ValueId> flushed_;                // constants with numbers that may be flushed
   std::size_t stored_ = 0;                             // bytes of ranges, about
   int depth_ = 0;                                      // of subgraphs
   int probing_ = 0;                                    // > 0: nothing is recorded

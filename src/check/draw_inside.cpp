@@ -322,7 +322,9 @@ Drawn Drawer::fit(const Drawn& like, const Numbers& wished) {
     apply_relations(*range, dims_[id], values);
     values_[id] = std::move(values);
   }
-  return finished();
+  Drawn drawn = finished();
+  drawn.flush_subnormals = like.flush_subnormals;
+  return drawn;
 }
 
 Drawn Drawer::finished() {

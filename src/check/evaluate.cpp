@@ -41,10 +41,11 @@ Analyzer::Operands Analyzer::operands_of(const Node& node) {
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     const ValueId input = node.inputs[i];
     if (!input.valid()) continue;
-    operands[i] = {.range = &get(input),
-                   .type = &types_[input],
-                   .constant = premises_.of[input.at()] ? nullptr : graph_.value(input).constant,
-                   .value = nullptr};
+    operands[i] = {
+        .range = &get(input),
+        .type = &types_[input],
+        .constant = premises_.of[input.at()] || flushed_.contains(input) ? nullptr : graph_.value(input).constant,
+        .value = nullptr};
     operands[i].value = operands[i].range->exact.get();
   }
   return operands;

@@ -37,18 +37,36 @@ void flush_relation(Relation& relation, double normal) {
 
 }  // namespace
 
-void flush_subnormals(AbsTensor& result) {
-  if (!is_float(result.dtype)) return;
-  const double normal = std::ldexp(1.0, float_format(result.dtype).min_exponent);
+void flush_subnormals(AbsTensor& range) {
+  if (!is_float(range.dtype)) return;
+  const double normal = std::ldexp(1.0, float_format(range.dtype).min_exponent);
   bool touched = false;
-  for (Range& cell : result.cells) touched = flush_range(cell, normal) || touched;
+  for (Range& cell : range.cells) touched = flush_range(cell, normal) || touched;
   if (touched) {
-    result.exact.reset();
-    for (Relation& relation : result.relations) flush_relation(relation, normal);
+    range.exact.reset();
+    for (Relation& relation : range.relations) flush_relation(relation, normal);
   }
   // Forms and orders speak of numbers that were not flushed.
-  result.forms.clear();
-  result.first_symbol = -1;
+  range.forms.clear();
+  range.first_symbol = -1;
+}
+
+bool has_subnormals(const Tensor& tensor) {
+  if (!is_float(tensor.dtype())) return false;
+  const double normal = std::ldexp(1.0, float_format(tensor.dtype()).min_exponent);
+  return std::ranges::any_of(elements<double>(tensor), [&](double x) { return x != 0 && std::abs(x) < normal; });
+}
+
+// What enters the graph as its users may see it. A constant with numbers that may be flushed is not known element by
+// element any more.
+AbsTensor Analyzer::as_operand(ValueId id, AbsTensor range) {
+  if (!options_.ranges.flush_subnormals) return range;
+  const ConstantPtr& constant = graph_.value(id).constant;
+  const bool is_known = !premises_.of[id.at()] && (range.exact || (constant && constant->missing().empty()));
+  if (is_known && !has_subnormals(range.exact ? *range.exact : constant->load())) return range;
+  if (is_known) flushed_.insert(id);
+  flush_subnormals(range);
+  return range;
 }
 
 namespace {
@@ -184,7 +202,11 @@ Flags Analyzer::made_besides(const Node& node, const Operands& operands, std::si
 
 void Analyzer::check_result(NodeId id, const Node& node, std::size_t output, AbsTensor& result, const Flags& operands,
                             const Flags& made) {
-  if (!is_float(result.dtype) || states_its_result(node, types_)) return;
+  if (!is_float(result.dtype)) return;
+  if (states_its_result(node, types_)) {
+    result = as_operand(node.outputs[output], std::move(result));
+    return;
+  }
   if (options_.ranges.flush_subnormals) flush_subnormals(result);
   const OpDef& op = *node.op;
   const Range hull = result.hull();

@@ -41,6 +41,7 @@ void complete_witnesses(std::vector<FailingRun>& witnesses, std::size_t from, co
   for (std::size_t i = from; i < witnesses.size(); ++i) {
     witnesses[i].drawn = drawn;
     witnesses[i].outputs = outputs;
+    if (drawn->flush_subnormals) witnesses[i].what += " (subnormal numbers flushed)";
   }
 }
 
@@ -53,7 +54,11 @@ std::vector<Datum> run_once(const Graph& graph, const Analysis& analysis, const 
   give_inputs(graph, drawn, judge);
   std::vector<Note> unsupported;
   std::vector<Datum> outputs;
-  RunOptions options = {.seed = seed, .trace = {}, .unsupported = &unsupported, .weights = &drawn.weights};
+  RunOptions options = {.seed = seed,
+                        .trace = {},
+                        .unsupported = &unsupported,
+                        .weights = &drawn.weights,
+                        .flush_subnormals = drawn.flush_subnormals};
   options.watch = [&](const Node& node, std::span<const Datum> given, std::span<const Datum> made) {
     judge.look_at(node, made, given);
   };
@@ -95,6 +100,7 @@ VerifyReport verify(const Graph& graph, const Types& types, const Premises& prem
     try {
       check_time();
       with_memory_errors([&] { *drawn = draw_inside(graph, types, premises, rng, number); });
+      drawn->flush_subnormals = analysis.flushes_subnormals && number % 2 == 1;
       outputs = run_once(graph, analysis, *drawn, options.seed + static_cast<std::uint64_t>(number), report);
       complete_witnesses(report.witnesses, before, drawn, outputs);
     } catch (const TimeUp&) {

@@ -27,10 +27,11 @@ struct VerifyOptions {
   double time_limit = 0;  // seconds for all runs together; 0: none
 };
 
-// Inputs by name, weights by id.
+// Inputs by name, weights by id, and how they are run.
 struct Drawn {
   Inputs inputs = {};
   std::unordered_map<ValueId, Datum> weights = {};
+  bool flush_subnormals = false;
 };
 
 // An input on which a finding came true.

@@ -94,13 +94,14 @@ for output, value in zip(session.get_outputs(), session.run(None, inputs)):
     print(output.name, value.dtype, value.shape, f"{bad} not finite" if bad else "finite")
 )";
 
-void write_description(const fs::path& folder, const std::string& model, const Alarm& alarm) {
-  const nlohmann::ordered_json json = {{"model", model},
-                                       {"rule", std::string(alarm.rule->code)},
-                                       {"node", alarm.place.title},
-                                       {"output", alarm.place.output},
-                                       {"seen", alarm.failure.what},
-                                       {"replay", "finity replay ."}};
+void write_description(const fs::path& folder, const std::string& model, const Alarm& alarm, bool flushed) {
+  nlohmann::ordered_json json = {{"model", model},
+                                 {"rule", std::string(alarm.rule->code)},
+                                 {"node", alarm.place.title},
+                                 {"output", alarm.place.output},
+                                 {"seen", alarm.failure.what},
+                                 {"replay", "finity replay ."}};
+  if (flushed) json["flush_subnormals"] = true;
   write_file_atomically((folder / kWitnessDescription).string(), json.dump(2) + "\n");
 }
 
@@ -152,7 +153,7 @@ void write_folder(const fs::path& target, const Graph& graph, const FailingRun& 
     write_data_set(partial, graph, witness);
     write_pictures(partial, graph, *witness.drawn);
     write_model(partial, graph, *witness.drawn);
-    write_description(partial, model, alarm);
+    write_description(partial, model, alarm, witness.drawn->flush_subnormals);
     write_file_atomically((partial / "replay.py").string(), std::string(kScript));
     fs::remove_all(target);
     fs::rename(partial, target);

@@ -181,9 +181,9 @@ class Judge {
   const Analysis& analysis_;
 };
 
-void check_witnesses(const CheckCase& test, const Graph& graph) {
+void check_witnesses(const CheckCase& test, const Graph& graph, bool flush) {
   for (const Witness& witness : test.witnesses) {
-    EXPECT_EQ(why_no_failure(graph, witness.inputs, witness.node), "")
+    EXPECT_EQ(why_no_failure(graph, witness.inputs, witness.node, flush), "")
         << test.file << ":" << witness.line << ": the witness does not fail";
   }
 }
@@ -204,7 +204,7 @@ TEST_P(CheckCases, Holds) {
   Judge judge(test, result.graph, result.analysis);
   judge.verdicts();
   judge.ranges();
-  check_witnesses(test, result.graph);
+  check_witnesses(test, result.graph, result.analysis.flushes_subnormals);
   try {
     verify(result.graph, result.types, result.premises, result.analysis, {.runs = kSamples});
   } catch (const Error& error) {

@@ -163,6 +163,18 @@ TEST_F(Trust, WitnessesFailAgainWhenTheyAreRun) {
   EXPECT_EQ(entries, 1U);
 }
 
+TEST_F(Trust, WitnessesThatNeedFlushedNumbersFailAgain) {
+  const std::string tiny =
+      model("tiny.txt", "(x: float32[2]) -> (y)", "const w: float32[] = {1e-40}\n p = Mul(x, w)\n y = Reciprocal(p)");
+  const std::string range = " --range 'x:[1e30,2e30]'";
+  EXPECT_EQ(check(tiny + range + " --verify 5").exit_code, 0);
+  const Json finding = findings(tiny + range + " --flush-subnormals --verify 5 --witness flushed").at(0);
+  EXPECT_EQ(finding.at("verdict"), "confirmed");
+  EXPECT_TRUE(contains(finding.at("failure").at("what"), "(subnormal numbers flushed)")) << finding;
+  const Finished again = run_in(folder_.path(), "replay " + finding.at("failure").at("folder").get<std::string>());
+  EXPECT_TRUE(contains(again.output, "reference: not finite: 'y'")) << again.output;
+}
+
 TEST_F(Trust, RunsThatShowNothingVerifyNothing) {
   // Every run stops at a shape that does not fit.
   const std::string stops = model("a.txt", "(x: float32[2], n: int64[1]) -> (y)", "e = Exp(x)\n y = Reshape(e, n)");

@@ -81,7 +81,7 @@ struct CheckCase {
 
 // Runs the graph; "" when a result of the node called `name` (after one of its results) is NaN or infinite, else why
 // not.
-std::string why_no_failure(const Graph& graph, const Inputs& inputs, const std::string& name);
+std::string why_no_failure(const Graph& graph, const Inputs& inputs, const std::string& name, bool flush = false);
 
 // A case that cannot be read has an error instead of a graph, so that the others still run.
 std::vector<CheckCase> read_check_cases(const std::string& path);

@@ -18,9 +18,9 @@ bool has_bad(const Datum& datum) {
 
 }  // namespace
 
-std::string why_no_failure(const Graph& graph, const Inputs& inputs, const std::string& name) {
+std::string why_no_failure(const Graph& graph, const Inputs& inputs, const std::string& name, bool flush) {
   std::string why = "no node computes " + name;
-  RunOptions options;
+  RunOptions options = {.flush_subnormals = flush};
   options.trace = [&](const Node& node, std::span<const Datum> results) {
     const auto is_named = [&](ValueId id) { return id.valid() && graph.value(id).name == name; };
     if (why.empty() || std::ranges::none_of(node.outputs, is_named)) return;

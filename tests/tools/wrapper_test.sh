@@ -146,6 +146,19 @@ name="installed packages"
 expect 0 '' '' "$project/tools/install-packages" build test
 expect 0 '2' '' grep -c '' "$work/calls"
 
+name="a command from elsewhere"
+echo helper >"$work/missing"
+cp "$project/packages.txt" "$work/saved"
+printf '[helping]\nhelper or-command # helps\n' >>"$project/packages.txt"
+expect 0 '' 'installing Debian packages: helper$' "$project/tools/install-packages" helping
+printf '#!/bin/sh\n' | stub helper
+echo helper >"$work/missing"
+expect 0 '' '' "$project/tools/install-packages" helping
+rm "$stubs/helper"
+cp "$work/saved" "$project/packages.txt"
+: >"$work/calls"
+: >"$work/missing"
+
 name="sections"
 echo libgtest-dev >"$work/missing"
 expect 0 '' '' "$project/tools/install-packages" build
