@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "formats/text/text.h"
+#include "ops/table/rule_patterns.h"
 #include "report/words.h"
 
 namespace finity {
@@ -62,7 +63,7 @@ StaticVerdict check_bug(const GristBug& bug) {
   for (const Finding& finding : buggy.analysis.findings) {
     if (!is_open(finding)) continue;
     if (is_at(buggy.graph, finding, bug.nodes, bug.derivative)) {
-      verdict.found = verdict.found || finding.rule == bug.rule;
+      verdict.found = verdict.found || raised_rule(finding.rule) == bug.rule;
       continue;
     }
     if (finding.root >= 0 || !finding.node.valid()) continue;

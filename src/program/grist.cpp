@@ -13,7 +13,9 @@ namespace finity {
 namespace {
 
 constexpr int kLinearRounds = 5;
-constexpr int kPatience = 1000;  // iterations without a smaller suspect loss
+// The trend of the suspect loss: it is given up when it was never smaller in the last half of all iterations, and in so
+// many. Training on other samples moves it up and down, and the longer it falls the slower it does.
+constexpr int kPatience = 1000;
 
 // What a search may change: inputs that change from step to step, and values that only the start of a run uses.
 bool is_iterative(const ProgramInput& input) { return !input.draw || input.each_step; }
@@ -36,7 +38,7 @@ class Grist {
     const ValueId distance = driver.find(suspect.distance);
     pass_ = driver.add_pass({distance}, by.empty() ? ValueId{} : distance, by);
     const auto batch = static_cast<std::size_t>(program_.batch);
-    updates_.assign(batch, 0);
+    ages_.assign(batch, 0);
     changed_.assign(batch, 0);
     clipped_.assign(batch, 0);
   }
@@ -47,12 +49,13 @@ class Grist {
                         std::ranges::any_of(inputs_, [&](std::size_t i) { return !is_iterative(program_.inputs[i]); });
     for (int round = 0; starts && round < kLinearRounds && !driver_.is_over(); ++round) linear_round();
     double best = std::numeric_limits<double>::infinity();
-    int since = 0;
-    while (!driver_.is_over() && since < kPatience) {
+    int iterations = 0, last_better = 0;
+    while (!driver_.is_over() && iterations - last_better < std::max(kPatience, iterations / 2)) {
       const PassResult result = trainer_.look(pass_);
       const double distance = distance_of(result);
       if (driver_.saw(result, distance)) return driver_.has_hit();
-      since = distance < best ? 0 : since + 1;
+      ++iterations;
+      if (distance < best) last_better = iterations;
       best = std::min(best, distance);
       mutate(result);
       driver_.train();
@@ -100,6 +103,7 @@ class Grist {
   }
 
   void mutate(const PassResult& result) {
+    for (double& age : ages_) age += 1;
     for (std::size_t k = 0; k < inputs_.size(); ++k) {
       const std::size_t input = inputs_[k];
       const ProgramInput& described = program_.inputs[input];
@@ -107,7 +111,7 @@ class Grist {
       std::vector<double> numbers = elements<double>(now);
       const std::vector<double> slopes = elements<double>(result.gradients[k]);
       const bool rows = described.batched;
-      const std::size_t width = rows ? numbers.size() / updates_.size() : numbers.size();
+      const std::size_t width = rows ? numbers.size() / ages_.size() : numbers.size();
       bool any = false;
       for (std::size_t row = 0; row * width < numbers.size(); ++row) {
         any |= step_row(numbers, slopes, row * width, width, *described.range, rows ? static_cast<int>(row) : -1);
@@ -128,29 +132,26 @@ class Grist {
       moved += legal != numbers[i];
       numbers[i] = legal;
     }
-    if (sample >= 0 && moved + outside > 0) {
+    if (sample >= 0) {
       const auto at = static_cast<std::size_t>(sample);
-      updates_[at] += 1;
       changed_[at] += static_cast<double>(moved) / static_cast<double>(width);
       clipped_[at] += static_cast<double>(outside) / static_cast<double>(width);
     }
     return moved > 0;
   }
 
-  double score(std::size_t sample) const {
-    return (changed_[sample] - clipped_[sample] + 1) / (updates_[sample] + 1e-7);
-  }
+  double score(std::size_t sample) const { return (changed_[sample] - clipped_[sample] + 1) / (ages_[sample] + 1e-7); }
 
   void exchange() {
     if (trainer_.sample_count() <= program_.batch) return;  // nothing is fresh
     const auto rate = driver_.options().switch_rate * static_cast<double>(program_.batch);
     const auto count = std::max<std::size_t>(1, static_cast<std::size_t>(rate));
-    std::vector<std::size_t> order(updates_.size());
+    std::vector<std::size_t> order(ages_.size());
     std::iota(order.begin(), order.end(), 0);
     std::ranges::stable_sort(order, {}, [&](std::size_t i) { return score(i); });
     order.resize(std::min(count, order.size()));
     trainer_.fresh_samples(order);
-    for (const std::size_t i : order) updates_[i] = changed_[i] = clipped_[i] = 0;
+    for (const std::size_t i : order) ages_[i] = changed_[i] = clipped_[i] = 0;
   }
 
   Driver& driver_;
@@ -159,7 +160,10 @@ class Grist {
   bool switching_;
   std::vector<std::size_t> inputs_, weights_;  // that may be changed
   std::size_t pass_ = 0;
-  std::vector<double> updates_, changed_, clipped_;  // by sample: m, sums of u and c
+  // By sample: m, the sums of u, the sums of c. An iteration updates the batch, so it counts for every sample of it:
+  // one that the gradient leaves alone gains nothing and gets old. (If only those counted whose elements moved, each
+  // iteration would throw away just the sample that it had improved.)
+  std::vector<double> ages_, changed_, clipped_;
 };
 
 bool watches_only_losses(const Program& program) {

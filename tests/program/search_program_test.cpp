@@ -83,6 +83,29 @@ TEST(SearchProgram, GristFindsItToo) {
   expect_log_failure(found(softmax("[0, 400]"), Strategy::grist));
 }
 
+// A sample needs several steps in a row to get there, and nothing is trained: who exchanges it in between never
+// arrives.
+TEST(SearchProgram, GristKeepsTheSampleThatComesNearer) {
+  constexpr std::string_view kFarAway = R"(opset 17
+graph g (x: float32[N, 2], w: float32[]) -> (loss: float32[]) {
+  const last: int64[1] = {1}
+  const five: float32[] = {5}
+  s = ReduceSum(x, last) {keepdims = 0}
+  d = Sub(five, s)
+  l = Log(d) @ "log"
+  m = Mul(l, w)
+  loss = ReduceMean(m) {keepdims = 0}
+})";
+  std::string rows = "[0,0]";
+  for (int i = 1; i < 40; ++i) rows += ",[0,0]";
+  const Program program =
+      program_of(kFarAway, "batch = 4\n[inputs.x]\nvalues = [" + rows +
+                               "]\nrange = [0, 3]\n[weights.w]\ninit = \"constant(1)\"\n[optimiser]\nrate = 0\n");
+  const ProgramOutcome outcome = found(program, Strategy::grist);
+  expect_log_failure(outcome);
+  EXPECT_LE(outcome.iterations, 20u);  // 5 / (2 * 0.15) steps
+}
+
 TEST(SearchProgram, StaysInsideTheLegalRange) {
   const ProgramOutcome outcome = found(softmax("[0, 300]"), Strategy::automatic);
   expect_log_failure(outcome);
