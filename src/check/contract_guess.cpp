@@ -5,6 +5,7 @@
 #include <cctype>
 #include <cmath>
 
+#include "check/class_counts.h"
 #include "check/contract.h"
 #include "ops/table/op.h"
 
@@ -134,32 +135,41 @@ Guess guess_float(const std::string& words, const Type& type, DType dtype) {
 
 const Type& leaf(const Type& type) { return type.element ? leaf(*type.element) : type; }
 
+// The size of the axis that an attribute names; -1 when it is not known.
+std::int64_t axis_size(const Node& node, const Type& type, std::int64_t usual) {
+  const Attr* attr = node.attrs.find("axis");
+  const auto* given = attr == nullptr ? nullptr : std::get_if<std::int64_t>(attr);
+  std::int64_t axis = given == nullptr ? usual : *given;
+  const auto rank = static_cast<std::int64_t>(type.shape.size());
+  if (axis < 0) axis += rank;
+  if (!type.ranked || axis < 0 || axis >= rank) return -1;
+  return type.shape[static_cast<std::size_t>(axis)].size;
+}
+
+bool is_op(const Node& node, std::string_view name) { return node.domain.empty() && node.op_type == name; }
+
 // The axis that operand `operand` of the node indexes, as a size; -1 when it indexes none or the size is unknown.
-std::int64_t indexed_by(const Node& node, std::size_t operand, const Types& types) {
+std::int64_t indexed_by(const Node& node, std::size_t operand, const Types& types, bool classes) {
   if (node.op == nullptr || node.inputs.empty() || !node.inputs[0].valid()) return -1;
+  if (classes && operand == 0 && is_op(node, "OneHot")) return axis_size(node, types[node.outputs[0]], -1);
   const Signature& signature = signature_of(*node.op);
   const bool indexes = operand > 0 && operand < signature.inputs.size() && signature.inputs[0].name == "data" &&
                        signature.inputs[operand].name == "indices";
-  const AttrSpec* axis_spec = signature.attr("axis");
-  if (!indexes || axis_spec == nullptr) return -1;
-  const Type& data = types[node.inputs[0]];
-  const Attr* attr = node.attrs.find("axis");
-  const auto* given = attr == nullptr ? nullptr : std::get_if<std::int64_t>(attr);
-  std::int64_t axis = given == nullptr ? 0 : *given;
-  const auto rank = static_cast<std::int64_t>(data.shape.size());
-  if (axis < 0) axis += rank;
-  if (!data.ranked || axis < 0 || axis >= rank) return -1;
-  return data.shape[static_cast<std::size_t>(axis)].size;
+  if (!indexes || signature.attr("axis") == nullptr) return -1;
+  return axis_size(node, types[node.inputs[0]], 0);
 }
 
-}  // namespace
+// Does the result hold elements of this operand?
+bool hands_on(const Node& node, std::size_t operand, bool classes) {
+  return operand == 0 ? carries(node) : classes && is_op(node, "Where");
+}
 
-std::vector<std::int64_t> indexed_sizes(const Graph& graph, const Types& types) {
+std::vector<std::int64_t> sizes_of_axes(const Graph& graph, const Types& types, bool classes) {
   std::vector<std::int64_t> sizes(graph.values().size(), -1);
   std::vector<ValueId> root(graph.values().size());  // the main input whose elements a value carries
   for (const ValueId id : graph.main().inputs) {
     const Type& type = types[id];
-    if (type.is_tensor() && is_int(type.dtype)) root[id.at()] = id;
+    if (type.is_tensor() && (is_int(type.dtype) || (classes && is_float(type.dtype)))) root[id.at()] = id;
   }
   for (const Body& body : graph.bodies()) {
     for (const NodeId node_id : body.nodes) {
@@ -167,10 +177,10 @@ std::vector<std::int64_t> indexed_sizes(const Graph& graph, const Types& types) 
       for (std::size_t i = 0; i < node.inputs.size(); ++i) {
         const ValueId used = node.inputs[i];
         if (!used.valid() || !root[used.at()].valid()) continue;
-        const std::int64_t size = indexed_by(node, i, types);
+        const std::int64_t size = indexed_by(node, i, types, classes);
         std::int64_t& known = sizes[root[used.at()].at()];
         if (size > 0) known = known < 0 ? size : std::min(known, size);
-        if (i > 0 || !carries(node)) continue;
+        if (!hands_on(node, i, classes)) continue;
         for (const ValueId result : node.outputs) {
           if (result.valid()) root[result.at()] = root[used.at()];
         }
@@ -178,6 +188,16 @@ std::vector<std::int64_t> indexed_sizes(const Graph& graph, const Types& types) 
     }
   }
   return sizes;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> indexed_sizes(const Graph& graph, const Types& types) {
+  return sizes_of_axes(graph, types, false);
+}
+
+std::vector<std::int64_t> class_counts(const Graph& graph, const Types& types) {
+  return sizes_of_axes(graph, types, true);
 }
 
 Guess guess_range(std::string_view name, const Type& type, std::int64_t indexed_size) {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/mapped_file.h"
+#include "check/class_counts.h"
 #include "formats/tensorflow/tensorflow.h"
 #include "formats/tensorflow/training_step.h"
 #include "graph/builder.h"
@@ -261,26 +262,34 @@ class ProgramMaker {
     for (const Unmatched& unmatched : known.unmatched) {
       assumptions.push_back(unmatched.declaration + " speaks of nothing that the loss depends on");
     }
+    const std::vector<std::int64_t> classes = class_counts(graph, types);
     for (const ValueId id : graph.main().inputs) {
       const Value& value = graph.value(id);
       if (variables_.contains(value.name)) continue;
-      const Range range = known.of[id.at()] ? known.of[id.at()]->hull() : any_finite(value.type.dtype);
-      program.inputs.push_back(input_of(value, range));
+      Range range = known.of[id.at()] ? known.of[id.at()]->hull() : any_finite(value.type.dtype);
+      const bool guessed = std::ranges::find(known.guesses, id, &GuessedInput::value) != known.guesses.end();
+      const std::int64_t count = guessed ? classes[id.at()] : -1;
+      if (count > 0) range = from_bounds(value.type.dtype, 0, static_cast<double>(count - 1));
+      program.inputs.push_back(input_of(value, range, count > 0));
       assumptions.push_back(value.name + ": " + to_string(range.finite()) +
-                            (is_float(value.type.dtype) ? "" : ", of which small numbers are tried"));
+                            (count > 0                    ? ", classes"
+                             : is_float(value.type.dtype) ? ""
+                                                          : ", of which small numbers are tried"));
     }
   }
 
-  // Samples, or a whole value, drawn once: searches exchange and change them.
-  ProgramInput input_of(const Value& value, const Range& range) const {
-    ProgramInput input = {.name = value.name, .range = LegalRange{range.lo, range.hi}};
+  // Samples, or a whole value, drawn once: searches exchange and change them. Classes are only exchanged.
+  ProgramInput input_of(const Value& value, const Range& range, bool classes) const {
+    ProgramInput input = {.name = value.name, .range = LegalRange{range.lo, range.hi}, .label = classes};
     const DType dtype = value.type.dtype;
     const bool batched =
         !value.type.shape.empty() && (!value.type.shape.front().known() || value.type.shape.front().size == batch_);
     Dims dims;
     for (const Dim& dim : value.type.shape) dims.push_back(dim.known() ? dim.size : batch_);
     if (batched) dims.front() = samples_;
-    input.data = drawn(draw_inside(dtype, range), dtype, dims, seed_for(0, value.name));
+    const Draw draw =
+        classes ? Draw{.kind = Draw::Kind::integers, .a = range.lo, .b = range.hi + 1} : draw_inside(dtype, range);
+    input.data = drawn(draw, dtype, dims, seed_for(0, value.name));
     return input;
   }
 

@@ -365,6 +365,19 @@ TEST(TensorflowBounds, DistancesOfTexts) {
   EXPECT_EQ(verdict_of(shifted(distance(true), 0), "y"), Verdict::possible);
 }
 
+TEST(TensorflowBounds, BucketsOfCrossedColumns) {
+  const auto crossed = [](std::int64_t buckets) {
+    return placeholder("v", "INT64", "dim { size: -1 }") +
+           node("d", "SparseCross", {"v"},
+                {type("out_type", "INT64"), {"num_buckets", "i: " + std::to_string(buckets)}}) +
+           node("r", "Cast", {"d:1"}, {type("SrcT", "INT64"), type("DstT", "FLOAT")});
+  };
+  EXPECT_EQ(verdict_of(shifted(crossed(8), 1), "y"), Verdict::proved);     // from 0 on
+  EXPECT_EQ(verdict_of(shifted(crossed(8), -7), "y"), Verdict::possible);  // up to 7
+  EXPECT_EQ(verdict_of(shifted(crossed(8), -8), "y"), Verdict::proved);
+  EXPECT_EQ(verdict_of(shifted(crossed(0), -1e6), "y"), Verdict::possible);  // hashes of any size
+}
+
 TEST(TensorflowBounds, ElementsOfSets) {
   const std::string sets =
       constant("a", "INT32", "int_val: 3 int_val: 5", "dim { size: 1 } dim { size: 2 }") +

@@ -238,6 +238,27 @@ TEST_F(TensorflowFiles, QuantisedWeightsOfTfjsModels) {
   EXPECT_EQ(value_of(read_model(path, notes), "y"), (Values{1, 0, -1}));
 }
 
+// The numbers of constants in functions stand in the weight files too, by the names of their nodes.
+TEST_F(TensorflowFiles, WeightsOfFunctionsInTfjsModels) {
+  write("a.bin", floats({1, -2, 0.5, 4}));
+  const std::string path = write("model.json", R"({"format": "graph-model", "modelTopology": {"node": [
+    {"name": "w", "op": "Const", "attr": {"dtype": {"type": "DT_FLOAT"}, "value": {"tensor": {"dtype": "DT_FLOAT",
+      "tensorShape": {"dim": [{"size": "3"}]}}}}},
+    {"name": "y", "op": "PartitionedCall", "input": ["w"], "attr": {"f": {"func": {"name": "scale"}}}}],
+    "library": {"function": [{"signature": {"name": "scale", "inputArg": [{"name": "x", "type": "DT_FLOAT"}],
+        "outputArg": [{"name": "z", "type": "DT_FLOAT"}]},
+      "nodeDef": [
+        {"name": "scale/factor", "op": "Const", "attr": {"dtype": {"type": "DT_FLOAT"},
+          "value": {"tensor": {"dtype": "DT_FLOAT", "tensorShape": {}}}}},
+        {"name": "scale/mul", "op": "Mul", "input": ["x", "scale/factor:output:0"], "attr": {"T": {"type": "DT_FLOAT"}}}],
+      "ret": {"z": "scale/mul:z:0"}}]}, "versions": {"producer": 987}},
+    "weightsManifest": [{"paths": ["a.bin"], "weights": [
+      {"name": "w", "shape": [3], "dtype": "float32"}, {"name": "scale/factor", "shape": [], "dtype": "float32"}]}]})");
+  std::vector<Note> notes;
+  const Graph graph = read_model(path, notes);
+  EXPECT_EQ(value_of(graph, graph.value(graph.main().outputs.at(0)).name), (Values{4, -8, 2}));
+}
+
 TEST_F(TensorflowFiles, MissingAndShortWeightsAreSaid) {
   const std::string path = write("model.json", tfjs_model(R"({"name": "w", "shape": [3], "dtype": "float32"})"));
   std::vector<Note> notes;

@@ -8,11 +8,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "base/error.h"
 #include "program/search_program.h"
 #include "support/paths.h"
+#include "tensor/convert.h"
 
 namespace finity {
 namespace {
@@ -108,6 +110,58 @@ TEST(TensorFlowProgram, SettingsOfFtrlStandBehindTheGradient) {
   EXPECT_DOUBLE_EQ(made.shrinkage, 0.25);
   EXPECT_DOUBLE_EQ(made.power, 0.75);
   EXPECT_DOUBLE_EQ(made.accumulator, 0);  // as b starts
+}
+
+// The training graph with classes in the place of rows of probabilities, fed as floats and cast.
+std::string with_float_classes(const std::string& loss) {
+  const std::string scalar = " attr { key: \"value\" value { tensor { dtype: ";
+  const auto constant = [&](const std::string& name, const std::string& type, const std::string& value) {
+    return "node { name: \"" + name + "\" op: \"Const\" attr { key: \"dtype\" value { type: " + type + " } }" + scalar +
+           type + " tensor_shape { } " + value + " } } } }\n";
+  };
+  const std::string rows =
+      "node { name: \"y\" op: \"Placeholder\" attr { key: \"dtype\" value { type: DT_FLOAT } } attr { key: \"shape\" "
+      "value "
+      "{ shape { dim { size: -1 } dim { size: 3 } } } } }";
+  const std::string classes = replaced(rows, " dim { size: 3 }", "") +
+                              "\nnode { name: \"classes\" op: \"Cast\" input: \"y\" attr { key: \"SrcT\" value { type: "
+                              "DT_FLOAT } } attr { key: "
+                              "\"DstT\" value { type: DT_INT32 } } }\n" +
+                              constant("three", "DT_INT32", "int_val: 3") + constant("last", "DT_INT32", "int_val: 1") +
+                              constant("on", "DT_FLOAT", "float_val: 1") + constant("off", "DT_FLOAT", "float_val: 0");
+  return replaced(replaced(training_graph(), rows, classes),
+                  "node { name: \"mul\" op: \"Mul\" input: \"y\" input: \"Log\"", loss);
+}
+
+// Labels that lie outside of their axis are refused by a gather, and are no row of a one-hot matrix.
+TEST(TensorFlowProgram, ClassesThatAreFedAsFloatsAreDrawnInsideTheirAxis) {
+  const std::string hot =
+      "node { name: \"hot\" op: \"OneHot\" input: \"classes\" input: \"three\" input: \"on\" input: \"off\" }\n"
+      "node { name: \"mul\" op: \"Mul\" input: \"hot\" input: \"Log\"";
+  const std::string sparse =
+      "node { name: \"sparse\" op: \"SparseSoftmaxCrossEntropyWithLogits\" input: \"add\" input: \"classes\" }\n"
+      "node { name: \"mul\" op: \"ExpandDims\" input: \"sparse\" input: \"last\"";
+  for (const std::string& loss : {hot, sparse}) {
+    const TensorFlowProgram made = program_of(with_float_classes(loss));
+    const ProgramInput& y = *std::ranges::find(made.program.inputs, "y", &ProgramInput::name);
+    EXPECT_EQ(y.range->lo, 0);
+    EXPECT_EQ(y.range->hi, 2);
+    EXPECT_TRUE(y.label);
+    const std::vector<double> drawn = elements<double>(y.data);
+    EXPECT_EQ(std::set<double>(drawn.begin(), drawn.end()), (std::set<double>{0, 1, 2}));
+    const ProgramOutcome outcome = search_program(made.program, {.seconds = 1}, nullptr);
+    EXPECT_FALSE(outcome.disproves);
+  }
+}
+
+TEST(TensorFlowProgram, ADeclaredRangeOfClassesIsKept) {
+  Contract contract;
+  add_range(contract, "y:[0,1]");
+  const std::string sparse =
+      "node { name: \"sparse\" op: \"SparseSoftmaxCrossEntropyWithLogits\" input: \"add\" input: \"classes\" }\n"
+      "node { name: \"mul\" op: \"ExpandDims\" input: \"sparse\" input: \"last\"";
+  const TensorFlowProgram made = program_of(with_float_classes(sparse), contract);
+  EXPECT_EQ(std::ranges::find(made.program.inputs, "y", &ProgramInput::name)->range->hi, 1);
 }
 
 TEST(TensorFlowProgram, ARangeOfTheContractIsLegal) {

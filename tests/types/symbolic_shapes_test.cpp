@@ -187,5 +187,25 @@ TEST_P(SymbolicShapes, Survive) {
 INSTANTIATE_TEST_SUITE_P(Rules, SymbolicShapes, testing::ValuesIn(kCases),
                          [](const auto& info) { return std::string(info.param.name); });
 
+// Also along an axis whose size is not known and with bounds that leave nothing out.
+TEST(SymbolicSlices, OfStepZeroAreRefused) {
+  const Graph graph = parse_graph(R"(opset 18
+graph g (x: float32[N]) -> (y) {
+  const a: int64[1] = {-1}
+  const b: int64[1] = {-9223372036854775807}
+  const step: int64[1] = {0}
+  const axis: int64[1] = {0}
+  y = Slice(x, a, b, axis, step)
+}
+)",
+                                  "zero");
+  try {
+    infer_types(graph);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("step 0"), std::string::npos) << error.what();
+  }
+}
+
 }  // namespace
 }  // namespace finity

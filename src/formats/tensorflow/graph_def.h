@@ -57,6 +57,7 @@ struct GraphDef {
   std::int64_t producer = 0;
   // Numbers from other files, by node: weights of a TensorFlow.js model, variables of a checkpoint.
   std::unordered_map<std::string, ConstantPtr> weights = {};
+  bool weights_in_functions = false;       // they are constants of functions too
   std::shared_ptr<const void> owner = {};  // keeps the views alive
 };
 

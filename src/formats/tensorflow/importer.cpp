@@ -221,7 +221,7 @@ void Importer::note_unknown(const NodeDef& node, const std::string& reason) {
 }
 
 ConstantPtr Importer::weights(std::string_view node) const {
-  if (!calls_.empty()) return nullptr;
+  if (!calls_.empty() && !graph_.weights_in_functions) return nullptr;
   const auto found = graph_.weights.find(std::string(node));
   return found == graph_.weights.end() ? nullptr : found->second;
 }

@@ -68,7 +68,7 @@ class Importer {
   // Something from outside, made once per node and output.
   ValueId outside(const NodeDef& node, std::size_t output, const Type& type);
   std::string full_name(const NodeDef& node) const;
-  // Numbers that stand in another file (TensorFlow.js) for a constant of the main graph; null: none do.
+  // Numbers that stand in another file (TensorFlow.js) for a constant; null: none do.
   ConstantPtr weights(std::string_view node) const;
   std::optional<AttrValue> attr(const NodeDef& node, std::string_view name) const;
   const std::shared_ptr<const void>& owner() const { return graph_.owner; }

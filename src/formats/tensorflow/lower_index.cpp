@@ -209,11 +209,17 @@ void lower_sparse_segments(TfCall& call) {
 }
 
 // (grad, indices, segment_ids, output_dim0): each row of a segment gets its share of the segment's gradient.
-void lower_sparse_segment_mean_grad(TfCall& call) {
+template <Average kAverage>
+void lower_sparse_segment_grad(TfCall& call) {
   Emit emit(call);
-  const ValueId gradient = call.in(0), ids = call.in(2);
-  const ValueId sizes = segment_sizes(emit, gradient, ids, emit.dim(gradient, 0));
-  const ValueId shares = emit.gather(emit.add("finity:DivNoNan", {gradient, sizes}), ids, 0);
+  ValueId gradient = call.in(0);
+  const ValueId ids = call.in(2);
+  if (kAverage != Average::none) {
+    ValueId sizes = segment_sizes(emit, gradient, ids, emit.dim(gradient, 0));
+    if (kAverage == Average::root) sizes = emit.add("Sqrt", {sizes});
+    gradient = emit.add("finity:DivNoNan", {gradient, sizes});
+  }
+  const ValueId shares = emit.gather(gradient, ids, 0);
   const ValueId shape = emit.concat({emit.vector(emit.int64(call.in(3))), emit.shape_part(gradient, 1, kEnd)}, 0);
   const ValueId zeros = emit.filled(shape, 0, call.dtype_of(gradient));
   call.give(scattered(emit, zeros, emit.unsqueeze(call.in(1), {-1}), shares, "add"));
@@ -245,10 +251,12 @@ constexpr Lowering kIndex[] = {
     {.op = "SegmentMean", .lower = lower_segments<Average::mean>},
     {.op = "SegmentSum", .lower = lower_segments<Average::none>},
     {.op = "SparseSegmentMean", .lower = lower_sparse_segments<Average::mean>},
-    {.op = "SparseSegmentMeanGrad", .lower = lower_sparse_segment_mean_grad},
+    {.op = "SparseSegmentMeanGrad", .lower = lower_sparse_segment_grad<Average::mean>},
     {.op = "SparseSegmentMeanWithNumSegments", .lower = lower_sparse_segments<Average::mean>},
     {.op = "SparseSegmentSqrtN", .lower = lower_sparse_segments<Average::root>},
+    {.op = "SparseSegmentSqrtNGrad", .lower = lower_sparse_segment_grad<Average::root>},
     {.op = "SparseSegmentSum", .lower = lower_sparse_segments<Average::none>},
+    {.op = "SparseSegmentSumGrad", .lower = lower_sparse_segment_grad<Average::none>},
     {.op = "SparseSegmentSumWithNumSegments", .lower = lower_sparse_segments<Average::none>},
     {.op = "TensorScatterAdd", .lower = lower_tensor_scatter<"add">},
     {.op = "TensorScatterMax", .lower = lower_tensor_scatter<"max">},

@@ -107,6 +107,28 @@ void lower_approximate_equal(TfCall& call) {
   call.give(emit.add("Less", {distance, emit.number_like(call.real("tolerance", 1e-5), distance)}));
 }
 
+// Whole numbers that stand for the ones between two limits.
+void lower_dequantize(TfCall& call) {
+  Emit emit(call);
+  if (call.integer("axis", -1) >= 0) throw Unsupported("each slice has limits of its own");
+  const DType stored = call.dtype_of(call.in(0)), dtype = call.dtype("dtype");
+  const auto lowest = static_cast<double>(int_min(stored)), highest = static_cast<double>(int_max(stored));
+  const ValueId x = emit.cast(call.in(0), DType::float32), from = call.in(1), to = call.in(2);
+  const auto number = [&](double value) { return emit.number(value, DType::float32); };
+  ValueId result = {};
+  if (call.text("mode", "MIN_COMBINED") == "SCALED") {
+    ValueId scale = emit.quotient(to, number(highest));
+    const double least = lowest + (call.flag("narrow_range", false) ? 1 : 0);
+    if (lowest < 0) scale = emit.add("Max", {emit.quotient(from, number(least)), scale});
+    result = emit.product(x, scale);
+  } else {
+    const ValueId steps = lowest == 0 ? x : emit.difference(x, number(lowest));
+    const ValueId step = emit.quotient(emit.difference(to, from), number(highest - lowest));
+    result = emit.sum(emit.product(steps, step), from);
+  }
+  call.give(emit.cast(result, dtype == DType::undefined ? DType::float32 : dtype));
+}
+
 // ---- choices ---------------------------------------------------------------
 
 // With as many axes as `like` has, those that are added of size 1 and last.
@@ -191,6 +213,7 @@ constexpr Lowering kMath[] = {
     {.op = "ClipByValue", .lower = lower_clip},
     {.op = "Cos", .lower = same<"Cos">},
     {.op = "Cosh", .lower = same<"Cosh">},
+    {.op = "Dequantize", .lower = lower_dequantize},
     {.op = "Digamma", .lower = same<"finity:Digamma">},
     {.op = "Div", .lower = same<"Div">},
     {.op = "DivNoNan", .lower = same<"finity:DivNoNan">},

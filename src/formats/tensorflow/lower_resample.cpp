@@ -1,5 +1,5 @@
-// Sizes of images changed by weights that are known when the model is read: the gradients of interpolations, and means
-// over areas. Each axis is a product with a matrix of weights.
+// Sizes of images changed by weights: the gradients of interpolations, and means over areas. Each axis is a product
+// with a matrix of weights, which are known when the model is read, or computed where a size is not.
 #include <algorithm>
 #include <cmath>
 
@@ -91,12 +91,15 @@ ValueId matrix(TfCall& call, const Weights& weights, bool backwards) {
 constexpr std::int64_t kLongestAxis = 1 << 14;
 
 // x [batch, rows, columns, channels] times a matrix along its rows, then along its columns.
-ValueId applied(TfCall& call, ValueId x, const Weights& rows, const Weights& columns, bool backwards) {
+ValueId applied(TfCall& call, ValueId x, ValueId rows, ValueId columns) {
   Emit emit(call);
-  const ValueId lines = emit.transpose(
-      emit.add("MatMul", {emit.transpose(x, {0, 3, 2, 1}), matrix(call, rows, backwards)}), {0, 3, 2, 1});
-  const ValueId all = emit.add("MatMul", {emit.transpose(lines, {0, 1, 3, 2}), matrix(call, columns, backwards)});
+  const ValueId lines = emit.transpose(emit.add("MatMul", {emit.transpose(x, {0, 3, 2, 1}), rows}), {0, 3, 2, 1});
+  const ValueId all = emit.add("MatMul", {emit.transpose(lines, {0, 1, 3, 2}), columns});
   return emit.transpose(all, {0, 1, 3, 2});
+}
+ValueId applied(TfCall& call, ValueId x, const Weights& rows, const Weights& columns, bool backwards) {
+  const ValueId along_rows = matrix(call, rows, backwards);
+  return applied(call, x, along_rows, matrix(call, columns, backwards));
 }
 
 std::int64_t need_size(Emit& emit, ValueId x, std::size_t axis) {
@@ -129,6 +132,28 @@ void lower_nearest_grad(TfCall& call) {
   call.give(emit.cast(result, call.dtype_of(gradient)));
 }
 
+// area_weights as a matrix [in, out], where the size of the image is not known: what the area of each result and each
+// element have in common, as a share of the area.
+ValueId computed_area_weights(Emit& emit, ValueId image, std::int64_t axis, std::int64_t out) {
+  const ValueId in = emit.dim(image, axis);
+  const ValueId scale =
+      emit.quotient(emit.cast(in, DType::float32), emit.number(static_cast<double>(out), DType::float32));
+  const ValueId begin = emit.product(emit.cast(emit.positions(emit.whole(out)), DType::float32), scale);
+  const ValueId element = emit.unsqueeze(emit.cast(emit.positions(in), DType::float32), {1});
+  const ValueId one = emit.number(1, DType::float32), zero = emit.number(0, DType::float32);
+  const ValueId to = emit.add("Min", {emit.sum(begin, scale), emit.sum(element, one)});
+  const ValueId common = emit.difference(to, emit.add("Max", {begin, element}));
+  return emit.quotient(emit.add("Max", {common, zero}), scale);
+}
+
+// A mean is as large as the largest element at most; twice that is more than roundings add, and no range follows that
+// from a product with a matrix of any size.
+ValueId bounded_by(Emit& emit, ValueId mean, ValueId image) {
+  const ValueId largest = emit.reduce_all("ReduceMax", emit.add("Abs", {image}));
+  const ValueId limit = emit.product(largest, emit.number(2, DType::float32));
+  return emit.add("Max", {emit.add("Min", {mean, limit}), emit.add("Neg", {limit})});
+}
+
 // (images, size)
 void lower_area(TfCall& call) {
   Emit emit(call);
@@ -137,6 +162,12 @@ void lower_area(TfCall& call) {
   const std::vector<std::int64_t> size = emit.need_ints(call.in(1), "the new size");
   if (size.size() != 2 || size[0] < 1 || size[1] < 1 || std::max(size[0], size[1]) > kLongestAxis)
     throw Unsupported("the new size is not two numbers");
+  if (!corners && (emit.size(image, 1) < 0 || emit.size(image, 2) < 0)) {
+    const ValueId numbers = emit.cast(image, DType::float32);
+    const ValueId rows = computed_area_weights(emit, numbers, 1, size[0]);
+    const ValueId columns = computed_area_weights(emit, numbers, 2, size[1]);
+    return call.give(bounded_by(emit, applied(call, numbers, rows, columns), numbers));
+  }
   const Weights rows = area_weights(need_size(emit, image, 1), size[0], corners);
   const Weights columns = area_weights(need_size(emit, image, 2), size[1], corners);
   call.give(applied(call, emit.cast(image, DType::float32), rows, columns, false));

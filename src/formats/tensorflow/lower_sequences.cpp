@@ -141,6 +141,21 @@ void lower_set_operation(TfCall& call) {
   call.give(2, at_least_zero(emit, call.outside(2, Type::tensor(DType::int64, {Dim::of(rank)}))));
 }
 
+// ---- crossed columns -----------------------------------------------------------------------------------------------
+
+// Hashes of texts and numbers taken together, as a sparse matrix; a text gives no numbers.
+void lower_sparse_cross(TfCall& call) {
+  Emit emit(call);
+  call.give(0, at_least_zero(emit, call.outside(0, Type::tensor(DType::int64, {Dim{}, Dim::of(2)}))));
+  if (call.dtype("out_type") == DType::int64) {
+    ValueId values = at_least_zero(emit, call.outside(1, Type::tensor(DType::int64, Shape(1))));
+    const std::int64_t buckets = call.integer("num_buckets", 0);
+    if (buckets > 0) values = emit.add("Min", {values, emit.whole(buckets - 1)});
+    call.give(1, values);
+  }
+  call.give(2, at_least_zero(emit, call.outside(2, Type::tensor(DType::int64, {Dim::of(2)}))));
+}
+
 constexpr Lowering kSequences[] = {
     {.op = "CTCBeamSearchDecoder", .lower = lower_beam_search},
     {.op = "CTCGreedyDecoder", .lower = lower_greedy_search},
@@ -152,6 +167,7 @@ constexpr Lowering kSequences[] = {
     {.op = "CudnnRNNBackpropV3", .lower = lower_cudnn_backprop},
     {.op = "DenseToDenseSetOperation", .lower = lower_set_operation},
     {.op = "EditDistance", .lower = lower_edit_distance},
+    {.op = "SparseCross", .lower = lower_sparse_cross},
 };
 
 }  // namespace

@@ -134,8 +134,24 @@ void lower_computed_transpose(TfCall& call) {
   call.give(emit.reshape(emit.gather(emit.vector(x), from, 0), wanted));
 }
 
+// n - 1 - [0, 1, ..., n - 1], as an order that nobody gave is written when the number of axes is not known.
+bool reverses_axes(TfCall& call, ValueId order) {
+  const Graph& graph = call.importer().writer().graph();
+  const auto inputs_of = [&](ValueId id, std::string_view op) {
+    const NodeId producer = graph.value(id).producer;
+    const Node* node = producer.valid() ? &graph.node(producer) : nullptr;
+    return node != nullptr && node->op_type == op ? node->inputs : std::vector<ValueId>{};
+  };
+  const auto is = [&](ValueId id, std::int64_t number) { return call.known_ints(id) == std::vector{number}; };
+  const std::vector<ValueId> difference = inputs_of(order, "Sub");
+  if (difference.size() != 2) return false;
+  const std::vector<ValueId> last = inputs_of(difference[0], "Sub"), all = inputs_of(difference[1], "Range");
+  return last.size() == 2 && all.size() == 3 && is(last[1], 1) && is(all[0], 0) && is(all[2], 1) && last[0] == all[1];
+}
+
 void lower_transpose(TfCall& call) {
   Emit emit(call);
+  if (reverses_axes(call, call.in(1))) return call.give(emit.add("Transpose", {call.in(0)}));
   if (!call.known_ints(call.in(1))) return lower_computed_transpose(call);
   std::vector<std::int64_t> order = emit.need_ints(call.in(1), "the order of axes");
   for (std::int64_t& axis : order) axis += axis < 0 ? static_cast<std::int64_t>(order.size()) : 0;

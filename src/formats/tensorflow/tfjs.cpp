@@ -169,6 +169,7 @@ void read_tfjs(std::string_view text, const std::string& directory, GraphDef& gr
   graph.owner = binary;
   const Bytes bytes = std::as_bytes(std::span(*binary));
   read_graph_def(bytes, bytes.data(), graph);
+  graph.weights_in_functions = true;
   const Json* manifest = json.find("weightsManifest");
   if (manifest == nullptr || manifest->list() == nullptr) return;
   for (const Json& group : *manifest->list()) {

@@ -95,6 +95,7 @@ std::int64_t most_sliced(const Dim& dim, const Entry& start, const Entry& end, s
 
 Dim sliced(const Dim& dim, const Entry& start, const Entry& end, const Entry& step) {
   if (!step.number) return some_of(dim);
+  if (*step.number == 0) throw Error("step 0");
   if (takes_all(dim, start, end, *step.number)) return surely_equal(dim, end.dim) ? either(dim, end.dim) : dim;
   if (dim.known() && start.number && end.number) {
     return Dim::of(slice_range(dim.size, *start.number, *end.number, *step.number).count);
