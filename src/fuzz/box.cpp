@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "check/analyze.h"
 #include "fuzz/monotone.h"
+#include "fuzz/resampled.h"
 #include "fuzz/sums.h"
 #include "graph/builder.h"
 #include "graph/rewrite.h"
@@ -247,6 +248,8 @@ std::vector<Box> enclose(const Graph& graph, const Types& types, const Node& nod
   std::vector<Box> boxes = by_rule(graph, node, operands);
   if (may_wrap(graph, node, operands, boxes)) return nothing;
   if (const std::optional<Box> sum = enclose_sum(graph, node, operands)) boxes[0] = meet_boxes(*sum, boxes[0]);
+  // What the reference computes of constants rests on coordinates as it rounds them.
+  if (const std::optional<Box> resampled = enclose_resampled(graph, node, operands)) boxes[0] = *resampled;
   if (const std::optional<std::vector<Box>> ends = enclose_monotone(graph, node, operands)) {
     for (std::size_t k = 0; k < boxes.size(); ++k) {
       if ((*ends)[k].present()) boxes[k] = meet_boxes((*ends)[k], boxes[k]);

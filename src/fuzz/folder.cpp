@@ -93,7 +93,12 @@ Sample read_sample(const fs::path& folder) {
   std::vector<Note> notes;
   const Graph model = read_model((folder / "model.onnx").string(), notes);
   const fs::path data = folder / "test_data_set_0";
-  return sample_of(model, fs::is_directory(data) ? read_test_data(data.string(), model).inputs : Inputs());
+  try {
+    return sample_of(model, fs::is_directory(data) ? read_test_data(data.string(), model).inputs : Inputs());
+  } catch (Error& error) {
+    error.in(data.string());
+    throw;
+  }
 }
 
 std::string read_all(const fs::path& path) {
