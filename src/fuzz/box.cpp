@@ -206,13 +206,16 @@ Box point_box(const Tensor& tensor) {
 
 namespace {
 
-Box widened_box(const Tensor& tensor, double roundings) {
+// `computed`: also a zero may have been a number too small for the format.
+Box widened_box(const Tensor& tensor, double roundings, bool computed) {
   Box box = point_box(tensor);
   if (!is_float(tensor.dtype())) return box;
-  const double part = roundings * unit_roundoff(tensor.dtype());
+  const double part = roundings * unit_roundoff(tensor.dtype()), step = min_subnormal(tensor.dtype());
   for (Range& cell : box.cells) {
     if (!cell.has_finite()) continue;
-    const double radius = std::abs(cell.lo) * part;
+    // Subnormal numbers have fewer digits.
+    const bool subnormal = std::abs(cell.lo) < step / unit_roundoff(tensor.dtype()) && (computed || cell.lo != 0);
+    const double radius = std::abs(cell.lo) * part + (subnormal ? roundings * step : 0);
     const Range wide = from_bounds(tensor.dtype(), cell.lo - radius, cell.hi + radius);
     if (wide.is_finite()) cell = wide;
   }
@@ -221,11 +224,11 @@ Box widened_box(const Tensor& tensor, double roundings) {
 
 }  // namespace
 
-Box around(const Tensor& tensor) { return widened_box(tensor, 64); }
+Box around(const Tensor& tensor) { return widened_box(tensor, 64, false); }
 
 Box operand_box(const Tensor& tensor) {
   const bool narrow = is_float(tensor.dtype()) && unit_roundoff(tensor.dtype()) > unit_roundoff(DType::float32);
-  return narrow ? widened_box(tensor, 2) : point_box(tensor);
+  return narrow ? widened_box(tensor, 2, true) : point_box(tensor);
 }
 
 Tensor tensor_of(const Box& box) {
