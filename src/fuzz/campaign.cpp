@@ -23,7 +23,7 @@ constexpr int kLooksPerKind = 3;
 constexpr int kLooksPerOp = 24;
 
 constexpr std::chrono::milliseconds kPause{200};
-constexpr int kStarts = 3;
+constexpr int kStarts = 5;
 
 std::vector<Backend> open_backends(const CampaignOptions& options, const std::vector<BackendSpec>& specs,
                                    const std::function<void(const std::string&)>& note) {
