@@ -170,8 +170,8 @@ void add_fuzz(CLI::App& app, int& exit_code) {
   command->add_option("--shard", options->shard, "Do a part, such as 3/8, and write a segment into the work folder");
   command->add_option("--mode", options->muffin.mode,
                       "Whose models: own (default), layers, muffin, ... (docs/fuzz.md)");
-  command->add_option("--oracle", options->muffin.oracle, "How they are judged: proof (default) or muffin")
-      ->check(CLI::IsMember({"proof", "muffin"}));
+  command->add_option("--oracle", options->muffin.oracle, "How they are judged: proof (default), nnsmith or muffin")
+      ->check(CLI::IsMember({"proof", "nnsmith", "muffin"}));
   command->add_option("--data", options->muffin.data, "A data set for models with layers; without: they take turns");
   command->add_option("--ops", options->ops, "Only models with one of these: Conv,MaxPool");
   command->add_flag("--unguided", options->unguided, "Draw without regard to what libraries run and whose turn it is");

@@ -28,13 +28,15 @@ std::string progress_line(const muffin::RunProgress& p) {
 }  // namespace
 
 bool wants_muffin(const MuffinOptions& options) {
-  if (options.oracle == "proof") return false;
+  if (options.oracle != "muffin") return false;
   if (options.mode == "own") throw Error("--oracle muffin: choose whose models with --mode");
   if (options.mode == "nnsmith") throw Error("--oracle muffin: models of nnsmith have no layers; leave it out");
   return true;
 }
 
 void use_mode(const MuffinOptions& muffin, fuzz::CampaignOptions& campaign) {
+  campaign.by_distance = muffin.oracle == "nnsmith";
+  if (campaign.by_distance) campaign.generate.invalid = false;
   if (muffin.mode == "own") {
     if (!muffin.data.empty()) throw Error("--data: our own mode has no data sets; choose another with --mode");
     return;

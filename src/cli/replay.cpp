@@ -115,14 +115,23 @@ void replay_in(const std::string& engine, const WorkerOptions& options, const Wi
   }
 }
 
+// Of a run without complaints. What is not decided was not found right.
+std::string verdict(const fuzz::Counts& counts) {
+  if (counts.refused > 0) return "does not take the model";
+  if (counts.undecided == 0) return "nothing wrong";
+  if (counts.undecided == counts.elements) return "nothing wrong, but no element could be judged";
+  return "nothing wrong (" + std::to_string(100 * (counts.elements - counts.undecided) / counts.elements) +
+         "% of the elements could be judged)";
+}
+
 // A finding of `finity fuzz`, judged again: in the library it was found in, or in others.
 int replay_finding(const Options& options) {
   const fuzz::StoredFinding stored = fuzz::read_finding(options.folder);
+  const std::vector<fuzz::BackendSpec> specs =
+      options.backends.empty() ? std::vector{stored.backend} : fuzz::parse_specs(options.backends);
   std::printf("%s in %s\n  when it was found, in %s: %s\n", printable(stored.symptom).c_str(),
               printable(stored.op).c_str(), stored.backend.text().c_str(), printable(stored.text).c_str());
   bool shows = false;
-  const std::vector<fuzz::BackendSpec> specs =
-      options.backends.empty() ? std::vector{stored.backend} : fuzz::parse_specs(options.backends);
   for (const fuzz::BackendSpec& spec : specs) {
     fuzz::Backend backend(spec);
     fuzz::Counts counts;
@@ -135,8 +144,7 @@ int replay_finding(const Options& options) {
                   c.level == Optimisation::none ? "" : " (optimised)", printable(c.text).c_str());
       shows |= stored.symptom == name(c.symptom);
     }
-    if (complaints.empty())
-      std::printf("%s: %s\n", spec.text().c_str(), counts.refused > 0 ? "does not take the model" : "nothing wrong");
+    if (complaints.empty()) std::printf("%s: %s\n", spec.text().c_str(), verdict(counts).c_str());
   }
   return shows ? 1 : 0;
 }

@@ -10,20 +10,25 @@ namespace finity::fuzz {
 namespace {
 
 constexpr double kSecondsPerRequest = 10;
-constexpr int kMoreTries = 2;
+constexpr int kMoreTries = 4;
 
 // No library does that to itself: somebody, or a system that is short of memory, ended the process.
-bool ended_from_outside(const Answer& answer) {
-  if (answer.outcome != Answer::Outcome::crashed) return false;
-  return std::ranges::any_of(std::initializer_list<const char*>{"by signal 9 ", "by signal 15 "},
-                             [&](const char* words) { return answer.text.find(words) != std::string::npos; });
+bool ended_from_outside(std::string_view text) {
+  return std::ranges::any_of(std::initializer_list<std::string_view>{"by signal 9 ", "by signal 15 "},
+                             [&](std::string_view words) { return text.find(words) != std::string_view::npos; });
 }
 
 template <typename Ask>
 Answer asked(const Ask& ask) {
-  Answer answer = ask();
-  for (int i = 0; i < kMoreTries && ended_from_outside(answer); ++i) answer = ask();
-  return answer;
+  for (int i = 0;; ++i) {
+    try {
+      Answer answer = ask();
+      const bool crashed = answer.outcome == Answer::Outcome::crashed;
+      if (!crashed || !ended_from_outside(answer.text) || i == kMoreTries) return answer;
+    } catch (const Error& error) {  // also while it was starting
+      if (!ended_from_outside(error.what()) || i == kMoreTries) throw;
+    }
+  }
 }
 
 BackendSpec spec_of(const BackendName& name) {

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "check/analyze.h"
 #include "fuzz/monotone.h"
+#include "fuzz/resampled.h"
 #include "fuzz/sums.h"
 #include "graph/builder.h"
 #include "graph/rewrite.h"
@@ -205,13 +206,16 @@ Box point_box(const Tensor& tensor) {
 
 namespace {
 
-Box widened_box(const Tensor& tensor, double roundings) {
+// `computed`: also a zero may have been a number too small for the format.
+Box widened_box(const Tensor& tensor, double roundings, bool computed) {
   Box box = point_box(tensor);
   if (!is_float(tensor.dtype())) return box;
-  const double part = roundings * unit_roundoff(tensor.dtype());
+  const double part = roundings * unit_roundoff(tensor.dtype()), step = min_subnormal(tensor.dtype());
   for (Range& cell : box.cells) {
     if (!cell.has_finite()) continue;
-    const double radius = std::abs(cell.lo) * part;
+    // Subnormal numbers have fewer digits.
+    const bool subnormal = std::abs(cell.lo) < step / unit_roundoff(tensor.dtype()) && (computed || cell.lo != 0);
+    const double radius = std::abs(cell.lo) * part + (subnormal ? roundings * step : 0);
     const Range wide = from_bounds(tensor.dtype(), cell.lo - radius, cell.hi + radius);
     if (wide.is_finite()) cell = wide;
   }
@@ -220,11 +224,11 @@ Box widened_box(const Tensor& tensor, double roundings) {
 
 }  // namespace
 
-Box around(const Tensor& tensor) { return widened_box(tensor, 64); }
+Box around(const Tensor& tensor) { return widened_box(tensor, 64, false); }
 
 Box operand_box(const Tensor& tensor) {
   const bool narrow = is_float(tensor.dtype()) && unit_roundoff(tensor.dtype()) > unit_roundoff(DType::float32);
-  return narrow ? widened_box(tensor, 2) : point_box(tensor);
+  return narrow ? widened_box(tensor, 2, true) : point_box(tensor);
 }
 
 Tensor tensor_of(const Box& box) {
@@ -247,6 +251,8 @@ std::vector<Box> enclose(const Graph& graph, const Types& types, const Node& nod
   std::vector<Box> boxes = by_rule(graph, node, operands);
   if (may_wrap(graph, node, operands, boxes)) return nothing;
   if (const std::optional<Box> sum = enclose_sum(graph, node, operands)) boxes[0] = meet_boxes(*sum, boxes[0]);
+  // What the reference computes of constants rests on coordinates as it rounds them.
+  if (const std::optional<Box> resampled = enclose_resampled(graph, node, operands)) boxes[0] = *resampled;
   if (const std::optional<std::vector<Box>> ends = enclose_monotone(graph, node, operands)) {
     for (std::size_t k = 0; k < boxes.size(); ++k) {
       if ((*ends)[k].present()) boxes[k] = meet_boxes((*ends)[k], boxes[k]);

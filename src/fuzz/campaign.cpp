@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "fuzz/ahead.h"
 #include "fuzz/backward.h"
+#include "fuzz/distance.h"
 #include "fuzz/laws.h"
 
 namespace finity::fuzz {
@@ -22,7 +23,7 @@ constexpr int kLooksPerKind = 3;
 constexpr int kLooksPerOp = 24;
 
 constexpr std::chrono::milliseconds kPause{200};
-constexpr int kStarts = 3;
+constexpr int kStarts = 5;
 
 std::vector<Backend> open_backends(const CampaignOptions& options, const std::vector<BackendSpec>& specs,
                                    const std::function<void(const std::string&)>& note) {
@@ -72,7 +73,8 @@ Outcome run_one(const CampaignOptions& options, std::int64_t id, std::vector<Bac
   for (Backend& backend : backends) {
     BackendOutcome one{.backend = backend.spec()};
     try {
-      one.complaints = judge_whole(backend, outcome.generated, one.counts);
+      one.complaints = options.by_distance ? judge_by_distance(backend, outcome.generated.sample, one.counts)
+                                           : judge_whole(backend, outcome.generated, one.counts);
     } catch (const Error&) {
       ++one.counts.refused;
     }
@@ -85,6 +87,7 @@ std::string configuration(const CampaignOptions& options) {
   std::string text = "finity " + options.version + " seed " + std::to_string(options.seed) + " backends";
   for (const BackendSpec& spec : options.backends) text += " " + spec.text();
   if (!options.mode.empty()) text += " mode " + options.mode;
+  if (options.by_distance) text += " by distance";
   if (!options.generate.ops.empty()) text += " ops";
   for (const std::string& op : options.generate.ops) text += " " + op;
   if (!options.mode.empty()) return text;

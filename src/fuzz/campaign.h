@@ -26,6 +26,7 @@ struct CampaignOptions {
   GenerateOptions generate = {};
   std::string mode = {};                                    // of what makes samples instead of generate(); empty: none
   std::function<Generated(std::uint64_t index)> make = {};  // that; called by several threads
+  bool by_distance = false;                                 // judged as NNSmith does
   int jobs = 1;
   bool resume = false;
   bool accuracy = false;                                 // also findings that are a matter of accuracy

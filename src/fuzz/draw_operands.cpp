@@ -203,17 +203,49 @@ bool Drawing::index_operands() {
     in.push_back(g_.chance(80) ? give(scalar_of(x_type_, low), 80) : std::string());
     if (in.back().empty() || g_.chance(80))
       in.push_back(give(scalar_of(x_type_, low + static_cast<double>(g_.between(0, 6)) / 2), 80));
-  } else if (op == "Resize" && g_.opset() >= 11) {
-    std::vector<double> scales(static_cast<std::size_t>(rank()), 1);
-    constexpr double kScales[] = {0.5, 1, 1.5, 2, 3, 0.75, 0.6};
-    for (std::size_t i = scales.size() > 2 && g_.chance(85) ? 2 : 0; i < scales.size(); ++i)
-      scales[i] = kScales[g_.rng().below(std::size(kScales))];
-    in.emplace_back();
+  } else if (op == "Upsample" && g_.opset() >= 9) {
+    std::vector<double> scales;
+    for (std::int64_t axis = 0; axis < rank(); ++axis) scales.push_back(rank() > 2 && axis < 2 ? 1 : g_.between(1, 3));
     in.push_back(give(from_elements<double>(DType::float32, {rank()}, scales), 90));
+  } else if (op == "Resize" && g_.opset() >= 11) {
+    resize_operands();
   } else {
     return false;
   }
   return true;
+}
+
+// Scales or sizes for all axes or for those that are named, and what part is looked at.
+void Drawing::resize_operands() {
+  auto& in = d_.step.inputs;
+  Ints axes = ints_of("axes");
+  if (d_.step.attrs.find("axes") == nullptr) {
+    for (std::int64_t axis = 0; axis < rank(); ++axis) axes.push_back(axis);
+  }
+  const bool by_sizes = g_.chance(30);
+  constexpr double kScales[] = {0.5, 1, 1.5, 2, 3, 0.75, 0.6, 4, 0.25, 0.5, 2};
+  std::vector<double> scales;
+  Ints sizes;
+  for (const std::int64_t axis : axes) {
+    const auto place = static_cast<std::size_t>(axis < 0 ? axis + rank() : axis);
+    const bool stays = rank() > 2 && place < 2 && g_.chance(85);
+    scales.push_back(stays ? 1 : kScales[g_.rng().below(std::size(kScales))]);
+    const std::int64_t size = x_[place];
+    sizes.push_back(stays || g_.chance(20) ? size : g_.chance(40) ? size * 2 : g_.between(1, 9));
+  }
+  const Attr* how = d_.step.attrs.find("coordinate_transformation_mode");
+  in.emplace_back();
+  if (how != nullptr && std::get<std::string>(*how) == "tf_crop_and_resize") {
+    std::vector<double> roi;
+    for (const double end : {0.0, 0.75}) {
+      for (std::size_t i = 0; i < axes.size(); ++i) roi.push_back(end + 0.125 * static_cast<double>(g_.between(0, 2)));
+    }
+    in.back() = give(from_elements<double>(DType::float32, {static_cast<std::int64_t>(roi.size())}, roi), 90);
+  }
+  in.push_back(
+      by_sizes ? std::string()
+               : give(from_elements<double>(DType::float32, {static_cast<std::int64_t>(scales.size())}, scales), 90));
+  if (by_sizes) in.push_back(give_ints(sizes));
 }
 
 bool Drawing::linear_operands() {

@@ -79,6 +79,19 @@ DType Drawing::dtype_of(const ParamType& type) {
   return chosen;
 }
 
+// What only is computed with or moved may be any number; what says how large a result is must not be.
+Tensor Drawing::draw(DType dtype, Dims dims) {
+  constexpr std::string_view kAnyNumber[] = {
+      "ArgMax",    "ArgMin", "TopK",          "Concat",      "Pad",
+      "CumSum",    "Unique", "MatMulInteger", "ConvInteger", "DequantizeLinear",
+      "Transpose", "Gather", "Resize",        "MaxPool",     "DynamicQuantizeLinear"};
+  const bool any = op_.traits.elementwise || op_.traits.elements != ElementSource::computed ||
+                   op_.identity.name.starts_with("Reduce") || op_.identity.name.starts_with("QLinear") ||
+                   std::ranges::find(kAnyNumber, op_.identity.name) != std::end(kAnyNumber);
+  const bool ends = any && !is_float(dtype) && op_.identity.name != "Pow" && g_.draws_ends();
+  return ends ? g_.draw(dtype, std::move(dims), ValueClass::ends) : g_.draw(dtype, std::move(dims));
+}
+
 std::string Drawing::give(Tensor tensor, int constant_percent) {
   std::string name = g_.new_name(g_.chance(constant_percent) ? "c" : "x");
   if (name.front() == 'c') d_.constants.insert(name);
@@ -120,7 +133,7 @@ void Drawing::generic_operands() {
     }
     const bool index = dtype == DType::int64 && x_type_ != DType::int64;
     Dims dims = index && g_.chance(50) ? Dims{g_.between(0, 3)} : broadcastable(x_);
-    Tensor tensor = g_.draw(dtype, std::move(dims));
+    Tensor tensor = draw(dtype, std::move(dims));
     d_.step.inputs.push_back(give(std::move(tensor), 50));
   }
   while (!d_.step.inputs.empty() && d_.step.inputs.back().empty()) d_.step.inputs.pop_back();
@@ -157,7 +170,7 @@ std::optional<Drawn> Drawing::draw(const std::string& first) {
     if (in_float_ && x_type_ == DType::float64) x_type_ = DType::float32;
     if (in_float_ && !param.type.variable.empty()) dtypes_[param.type.variable] = x_type_;
     x_ = first_dims();
-    d_.step.inputs.push_back(give(g_.draw(x_type_, x_), 5));
+    d_.step.inputs.push_back(give(draw(x_type_, x_), 5));
   } else {
     const Tensor& tensor = g_.value(first);
     x_type_ = tensor.dtype();

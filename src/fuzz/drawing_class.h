@@ -20,6 +20,7 @@ class Drawing {
   std::int64_t size();
   Dims first_dims();
   DType dtype_of(const ParamType& type);
+  Tensor draw(DType dtype, Dims dims);
   std::string give(Tensor tensor, int constant_percent);
   std::string give_ints(const std::vector<std::int64_t>& values);
   std::string give_float(Dims dims, ValueClass values = ValueClass::normal);
@@ -44,6 +45,7 @@ class Drawing {
   bool norm_operands();
   bool movement_operands();
   bool index_operands();
+  void resize_operands();
   bool linear_operands();
   bool recurrent_operands();
   bool quantised_operands();

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "fuzz/backward.h"
+#include "fuzz/distance.h"
 #include "fuzz/known.h"
 #include "fuzz/laws.h"
 #include "fuzz/reduce.h"
@@ -99,6 +100,7 @@ std::vector<Complaint> judge_any(Backend& backend, const Sample& sample, bool le
 
 std::vector<Complaint> judge_again(Backend& backend, const Evidence& evidence, Counts& counts) {
   if (!evidence.law.empty()) return judge_law(backend, evidence.before, evidence.sample, evidence.law, counts);
+  if (evidence.by_distance) return judge_by_distance(backend, evidence.sample, counts);
   if (evidence.derivative) return judge_derivatives(backend, evidence.sample, counts);
   return judge_any(backend, evidence.sample, evidence.legal, counts);
 }
@@ -107,6 +109,7 @@ Evidence evidence_of(const Finding& finding) {
   return {.sample = finding.sample,
           .legal = finding.legal,
           .derivative = finding.complaint.derivative,
+          .by_distance = finding.complaint.by_distance,
           .law = finding.law,
           .before = finding.before};
 }
@@ -130,7 +133,12 @@ std::optional<Finding> make_finding(Backend& backend, const Sample& sample, bool
   Counts unused;
   const auto judged = [&](const Sample& candidate) -> std::vector<Complaint> {
     try {
-      return judge_again(backend, {.sample = candidate, .legal = legal, .derivative = complaint.derivative}, unused);
+      return judge_again(backend,
+                         {.sample = candidate,
+                          .legal = legal,
+                          .derivative = complaint.derivative,
+                          .by_distance = complaint.by_distance},
+                         unused);
     } catch (const Error&) {
       return {};
     }

@@ -18,6 +18,7 @@ struct Evidence {
   Sample sample = {};
   bool legal = true;
   bool derivative = false;
+  bool by_distance = false;
   std::string law = {};  // that was broken: the sample must give what `before` gives
   Sample before = {};
 };

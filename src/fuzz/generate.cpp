@@ -6,6 +6,7 @@
 #include "fuzz/backward.h"
 #include "fuzz/laws.h"
 #include "fuzz/schedule.h"
+#include "fuzz/spoil.h"
 #include "types/graph_writer.h"
 #include "types/infer.h"
 
@@ -151,6 +152,7 @@ std::vector<std::string> pair_in_turn(const OpDef& op, std::uint64_t turn) {
 
 Generated draw_single(const OpDef& op, Rng& rng, int opset, bool invalid, std::uint64_t turn) {
   Grower grower(rng, opset, "sweep " + std::string(op.identity.name));
+  grower.allow_ends();
   if (rng.below(2) == 0) grower.aim(pair_in_turn(op, turn));
   grower.add(op);
   if (invalid && grower.refused() && grower.chance(10)) {
@@ -158,7 +160,11 @@ Generated draw_single(const OpDef& op, Rng& rng, int opset, bool invalid, std::u
     result.sample.origin = "refused " + std::string(op.identity.name);
     return result;
   }
-  return {.sample = std::move(grower).finish()};
+  Sample sample = std::move(grower).finish();
+  if (invalid && rng.below(100) < 8) {
+    if (std::optional<Sample> changed = spoilt(sample, rng)) return {.sample = std::move(*changed), .legal = false};
+  }
+  return {.sample = std::move(sample)};
 }
 
 // A chain with its backward pass; the chain alone where that is not known.

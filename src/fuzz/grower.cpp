@@ -35,6 +35,29 @@ double draw_float(Rng& rng, ValueClass values) {
   }
 }
 
+// At the ends of an integer type, of narrower ones, and around zero: where conversions and divisions go wrong.
+std::int64_t draw_end(Rng& rng, DType dtype) {
+  const double least = lowest_finite(dtype), most = max_finite(dtype);
+  // Numbers beyond 2^53 are no doubles, so nothing would be claimed of them.
+  const auto low = static_cast<std::int64_t>(std::max(least, -0x1p50)),
+             high = static_cast<std::int64_t>(std::min(most, 0x1p50));
+  if (most < 300 && rng.below(2) == 0)
+    return low + static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(high - low + 1)));
+  std::int64_t value = std::int64_t{1} << (std::uint64_t{8} << rng.below(3));
+  constexpr std::uint64_t kKinds = 8;
+  switch (rng.below(kKinds)) {
+    case 0: return low;
+    case 1: return high;
+    case 2: return low + 1;
+    case 3: return high - 1;
+    case 4: value = -value; break;
+    case 5: value = value / 2; break;
+    case 6: value = -value / 2; break;
+    default: break;
+  }
+  return value >= low && value <= high ? value : static_cast<std::int64_t>(rng.below(3)) - (low < 0 ? 1 : 0);
+}
+
 }  // namespace
 
 Grower::Grower(Rng& rng, int opset, std::string origin) : rng_(rng) {
@@ -78,6 +101,7 @@ Tensor Grower::draw(DType dtype, Dims dims, ValueClass values) {
   std::vector<std::int64_t> numbers(count);
   for (std::int64_t& x : numbers) {
     if (dtype == DType::boolean) x = between(0, 1);
+    else if (values == ValueClass::ends) x = draw_end(rng_, dtype);
     else if (values == ValueClass::wide) x = between(-70000, 70000);
     else x = values == ValueClass::positive ? between(1, 9) : between(-6, 9);
   }
@@ -234,7 +258,9 @@ constexpr Form kForms[] = {{"LayerNormalization", "", 17},
                            {"Resize", "axes", 18},
                            {"Resize", "keep_aspect_ratio_policy", 18},
                            {"Tile", "tiles", 1, 5},
-                           {"Upsample", "scales", 1, 8},
+                           {"Upsample", "scales", 7, 8},
+                           {"Upsample", "height_scale", 1, 6},
+                           {"Upsample", "width_scale", 1, 6},
                            {"GatherND", "batch_dims", 12},
                            {"QuantizeLinear", "axis", 13},
                            {"DequantizeLinear", "axis", 13},
@@ -289,6 +315,12 @@ bool fits_opset(const Step& step, int opset) {
   }
   if (const Attr* mode = step.attrs.find("mode"); step.op == "Pad" && mode != nullptr && opset < 19) {
     if (std::get<std::string>(*mode) == "wrap") return false;
+  }
+  if (const Attr* how = step.attrs.find("coordinate_transformation_mode"); how != nullptr && opset < 19) {
+    if (std::get<std::string>(*how) == "half_pixel_symmetric") return false;
+  }
+  if (const Attr* mode = step.attrs.find("mode"); step.op == "Upsample" && mode != nullptr && opset >= 7) {
+    if (std::get<std::string>(*mode) == "bilinear") return false;
   }
   for (const auto& [attr, value] : step.attrs) {
     if (attr == "consumed_inputs") return false;

@@ -17,7 +17,7 @@
 namespace finity::fuzz {
 
 // Which numbers a tensor is filled with.
-enum class ValueClass : std::uint8_t { normal, integers, positive, tiny_steps, wide, ties };
+enum class ValueClass : std::uint8_t { normal, integers, positive, tiny_steps, wide, ties, ends };
 
 class Grower {
  public:
@@ -29,6 +29,9 @@ class Grower {
   // Attributes that the next steps have as often as that is legal.
   void aim(std::vector<std::string> attrs) { aims_ = std::move(attrs); }
   bool aims_at(std::string_view attr) const { return std::ranges::find(aims_, attr) != aims_.end(); }
+  // The next integers that are computed with may lie at the ends of their type.
+  void allow_ends() { ends_ = true; }
+  bool draws_ends() { return ends_ && chance(12); }
   // A step as it is given; operands must exist. Empty when the reference refuses it or its results are not ordinary.
   std::vector<std::string> add(std::string_view op, std::vector<std::string> inputs, Attrs attrs = {},
                                std::size_t outputs = 1);
@@ -71,6 +74,7 @@ class Grower {
   std::vector<std::string> names_;
   std::optional<Sample> refused_;
   std::vector<std::string> aims_;
+  bool ends_ = false;
   int named_ = 0;
 };
 

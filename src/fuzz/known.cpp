@@ -104,11 +104,17 @@ constexpr Known kKnown[] = {
     {"ort", "#14208: ConvTranspose with output_padding and dilation reads what it did not write",
      [](const Finding& f) { return wrong(f) && sets(f, "ConvTranspose", "output_padding"); }},
     {"torch", "observed in LibTorch 1.13: a convolution without input channels has no output channels",
-     [](const Finding& f) { return f.complaint.symptom == Symptom::wrong_form && has(f, "Conv"); }},
+     [](const Finding& f) {
+       const bool convolves = has(f, "Conv") || has(f, "ConvInteger");
+       const bool empty = std::ranges::any_of(f.sample.inputs, [](const auto& entry) { return entry.second.empty(); });
+       return convolves && (f.complaint.symptom == Symptom::wrong_form || (empty && f.complaint.derivative));
+     }},
     {"torch-script", "pytorch #92563: a clamp behind a convolution is merged as if it had two float bounds",
      [](const Finding& f) {
        return refused(f) && (in_order(f, {"Conv", "Clip"}) || in_order(f, {"Conv", "HardSigmoid"}));
      }},
+    {"ort", "PR 25280, PR 32475: Clip of int64 beyond 32 bits",
+     [](const Finding& f) { return value(f) && !optimised(f) && has(f, "Clip") && uses(f, DType::int64); }},
     {"ort", "#26288: reductions with noop_with_empty_axes",
      [](const Finding& f) {
        return wrong(f) && std::ranges::any_of(f.sample.steps, [](const Step& s) {

@@ -117,7 +117,7 @@ class Judgement {
   Boxes boxes_from_inputs() {
     Boxes boxes;
     for (const auto* tensors : {&sample_.inputs, &sample_.constants}) {
-      for (const auto& [name, tensor] : *tensors) boxes[name] = around(tensor);
+      for (const auto& [name, tensor] : *tensors) boxes[name] = says_how(name) ? point_box(tensor) : around(tensor);
     }
     for (const NodeId id : graph_.main().nodes) {
       const Node& node = graph_.node(id);
@@ -130,6 +130,14 @@ class Judgement {
       }
     }
     return boxes;
+  }
+
+  // Floats that say how, and are not computed with.
+  bool says_how(const std::string& name) const {
+    return std::ranges::any_of(sample_.steps, [&](const Step& step) {
+      return (step.op == "Resize" || step.op == "Upsample") &&
+             std::ranges::find(step.inputs.begin() + 1, step.inputs.end(), name) != step.inputs.end();
+    });
   }
 
   void compare(const Box& box, const Datum& datum, const std::string& tensor_name, const std::string& op,

@@ -34,8 +34,9 @@ struct Complaint {
   std::int64_t element = -1;
   Range expected = {};
   double observed = 0;
-  bool proven = true;       // false: inside what is granted, or a matter of taste
-  bool derivative = false;  // of the sample's loss, by the library's own rules
+  bool proven = true;        // false: inside what is granted, or a matter of taste
+  bool derivative = false;   // of the sample's loss, by the library's own rules
+  bool by_distance = false;  // by NNSmith's comparison: nothing is proven
   std::string text = {};
 };
 

@@ -249,7 +249,10 @@ void layer_and_operands(Pattern& p) {
   constexpr std::string_view kOps[] = {"Add", "Add", "Mul", "Mul", "Sub", "Div", "Max", "Min", "Pow", "PRelu"};
   for (std::int64_t i = p.g.between(1, 2); i > 0 && x != Pattern::kFailed; --i) {
     const std::string_view op = kOps[p.g.rng().below(std::size(kOps))];
-    const Name operand = p.weights(p.g.broadcastable(p.g.value(x).dims()));
+    Dims dims = p.g.broadcastable(p.g.value(x).dims());
+    // Slopes are repeated to their operand, never the other way round.
+    if (op == "PRelu" && dims.size() > p.g.value(x).rank()) dims.erase(dims.begin());
+    const Name operand = p.weights(dims);
     x = op == "PRelu" ? p.op(op, {x, operand}) : p.both(op, x, operand);
   }
   p.tail(x);
@@ -329,6 +332,88 @@ void movements(Pattern& p) {
   }
 }
 
+// Shapes that are computed from shapes, as exporters write them: what asks for a size is no constant.
+void computed_shapes(Pattern& p) {
+  const std::int64_t rank = p.g.between(2, 4);
+  const Dims dims = p.some_dims(rank);
+  const Name x = p.input(dims);
+  const Name shape = p.op("Shape", {p.g.chance(70) ? x : p.op("Relu", {x})});
+  const auto ints = [&](Ints values) { return p.g.add_constant(Tensor::vector_of(values)); };
+  const auto part = [&](std::int64_t axis) {
+    if (p.g.chance(30) && p.g.opset() >= 10) return p.op("Slice", {shape, ints({axis}), ints({axis + 1}), ints({0})});
+    if (p.g.chance(40) && p.g.opset() >= 13)
+      return p.op("Unsqueeze", {p.op("Gather", {shape, p.g.add_constant(Tensor::scalar(axis))}), ints({0})});
+    return p.op("Gather", {shape, ints({p.g.chance(30) ? axis - rank : axis})});
+  };
+  std::vector<Name> parts;
+  for (std::int64_t axis = 0; axis < rank; ++axis) {
+    if (p.g.chance(30)) parts.push_back(ints({p.g.chance(60) ? -1 : p.g.between(0, 2)}));
+    else parts.push_back(part(p.g.chance(80) ? axis : p.g.between(0, rank - 1)));
+    if (p.g.chance(20)) parts.back() = p.op("Mul", {parts.back(), ints({p.g.between(1, 2)})});
+    if (p.g.chance(15)) break;
+  }
+  Name asked = parts.size() == 1 ? parts.front() : p.op("Concat", parts, attrs_of({{"axis", std::int64_t{0}}}));
+  if (p.g.chance(25)) asked = p.op("Reshape", {asked, ints({-1})});
+  constexpr std::string_view kUsers[] = {"Reshape", "Reshape", "Reshape", "Expand", "Tile"};
+  const Name made = p.op(kUsers[p.g.rng().below(std::size(kUsers))], {x, asked});
+  if (made != Pattern::kFailed && p.g.chance(30)) p.op("Reshape", {made, ints({0, -1})});
+  p.tail(made);
+}
+
+// Codes and back around ops, as quantised models have them: an optimiser may compute with the codes.
+void codes(Pattern& p) {
+  p.dtype = DType::float32;
+  const DType code = p.g.chance(60) ? DType::uint8 : DType::int8;
+  constexpr double kScales[] = {0.5, 0.25, 0.125, 0.1, 0.03};
+  const auto scale = [&] {
+    return p.g.add_constant(
+        from_elements<double>(DType::float32, {}, std::vector<double>{kScales[p.g.rng().below(std::size(kScales))]}));
+  };
+  const auto zero = [&] {
+    return p.g.add_constant(p.g.draw(code, {}, p.g.chance(50) ? ValueClass::positive : ValueClass::ends));
+  };
+  Name s = scale(), z = zero();
+  const auto through = [&](const Name& x) {
+    if (p.g.chance(40)) s = scale(), z = zero();
+    return p.op("DequantizeLinear", {p.op("QuantizeLinear", {x, s, z}), s, z});
+  };
+  constexpr std::string_view kOps[] = {"Conv",
+                                       "MatMul",
+                                       "Add",
+                                       "Mul",
+                                       "MaxPool",
+                                       "AveragePool",
+                                       "Relu",
+                                       "Reshape",
+                                       "Transpose",
+                                       "Concat",
+                                       "Resize",
+                                       "Sigmoid",
+                                       "Softmax",
+                                       "Clip",
+                                       "Pad",
+                                       "Squeeze",
+                                       "Slice",
+                                       "LeakyRelu",
+                                       "GlobalAveragePool",
+                                       "Gemm",
+                                       "Where",
+                                       "Split",
+                                       "Gather",
+                                       "ReduceMean",
+                                       "Unsqueeze",
+                                       "Max"};
+  const std::string_view op = kOps[p.g.rng().below(std::size(kOps))];
+  Name x = through(p.input(p.some_dims(op == "Gemm" ? 2 : p.g.chance(60) ? 4 : p.g.between(2, 3))));
+  for (std::int64_t i = p.g.between(1, 2); i > 0 && x != Pattern::kFailed; --i) {
+    const std::vector<Name> made = p.g.add(*find_op("", op), x);
+    x = made.empty()                                                          ? Pattern::kFailed
+        : p.g.value(made.front()).dtype() == DType::float32 && p.g.chance(85) ? through(made.front())
+                                                                              : made.front();
+  }
+  p.tail(x);
+}
+
 struct Entry {
   std::string_view name;
   void (*draw)(Pattern&);
@@ -354,6 +439,8 @@ constexpr Entry kPatterns[] = {{"layer norm", layer_norm},
                                {"arithmetic", arithmetic},
                                {"arithmetic", arithmetic},
                                {"softmax", softmaxes},
+                               {"computed shapes", computed_shapes},
+                               {"codes", codes},
                                {"movements", movements}};
 
 }  // namespace

@@ -52,6 +52,25 @@ TEST_F(CampaignTest, FindsEachFaultAndNothingElseAndMakesItSmall) {
   }
 }
 
+// NNSmith's comparison sees what is far off, not which step it was.
+TEST_F(CampaignTest, ComparesByDistanceWhenAsked) {
+  for (const char* fault : {"relu", "none"}) {
+    CampaignOptions campaign = options(fault, std::string("distance_") + fault, 60);
+    campaign.generate.ops = {"Relu"};
+    campaign.generate.invalid = false;
+    campaign.by_distance = true;
+    int found = 0;
+    CampaignHooks hooks;
+    hooks.found = [&](const Finding& finding, const std::string&) {
+      ++found;
+      EXPECT_TRUE(finding.complaint.by_distance);
+      EXPECT_NE(finding.key.find("Relu"), std::string::npos) << finding.key;
+    };
+    EXPECT_GT(run_campaign(campaign, hooks).counts.elements, 0);
+    EXPECT_EQ(found > 0, std::string_view(fault) == "relu") << fault;
+  }
+}
+
 TEST_F(CampaignTest, OneFaultOfAnOpDoesNotHideAnother) {
   CampaignOptions campaign = options("two", "two", 60);
   campaign.generate.ops = {"Softmax"};

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "base/error.h"
 #include "exec/reference.h"
 #include "formats/onnx/onnx.h"
 #include "fuzz/backward.h"
@@ -12,6 +13,7 @@
 #include "fuzz/laws.h"
 #include "fuzz/nnsmith.h"
 #include "fuzz/reduce.h"
+#include "fuzz/spoil.h"
 #include "tensor/convert.h"
 #include "types/graph_writer.h"
 
@@ -89,6 +91,70 @@ TEST(Oracle, IsCloseForBoxesToo) {
   EXPECT_EQ(judged({0, -1, 0}), 0U);
   EXPECT_EQ(judged({-1, -1, -5}), 1U);
   EXPECT_EQ(judged({0, -5, 0}), 1U);
+}
+
+// One row of numbers resized with this scale.
+Sample resized(double scale, const char* mode, const char* nearest) {
+  Rng rng(1);
+  Grower grower(rng, 17, "test");
+  const std::string x =
+      grower.add_input(from_elements<double>(DType::float32, {1, 1, 1, 6}, std::vector<double>{0, 10, 20, 30, 40, 50}));
+  const std::string scales =
+      grower.add_constant(from_elements<double>(DType::float32, {4}, std::vector<double>{1, 1, 1, scale}));
+  Attrs attrs;
+  attrs.set("mode", std::string(mode));
+  attrs.set("nearest_mode", std::string(nearest));
+  grower.add("Resize", {x, "", scales}, attrs);
+  return std::move(grower).finish();
+}
+
+std::size_t complaints_of(const Sample& sample, std::vector<double> values) {
+  Counts counts;
+  const Dims dims = {1, 1, 1, static_cast<std::int64_t>(values.size())};
+  const Tensor tensor = from_elements<double>(DType::float32, dims, values);
+  return compare_with_boxes(sample, {{sample.outputs[0], tensor}}, "test", counts).size();
+}
+
+TEST(Oracle, JudgesResizedRowsElementByElement) {
+  // Places 0.5, 2.5 and 4.5 lie between two elements, for every library the same two: the mode says which.
+  EXPECT_EQ(complaints_of(resized(0.5, "nearest", "floor"), {0, 20, 40}), 0U);
+  EXPECT_EQ(complaints_of(resized(0.5, "nearest", "floor"), {0, 30, 40}), 1U);
+  EXPECT_EQ(complaints_of(resized(0.5, "nearest", "ceil"), {10, 30, 50}), 0U);
+  EXPECT_EQ(complaints_of(resized(0.5, "linear", "floor"), {5, 25, 45}), 0U);
+  EXPECT_EQ(complaints_of(resized(0.5, "linear", "floor"), {5, 25.1, 45}), 1U);
+  // Places 1 / 0.6F * (i + 0.5) - 0.5 are 1/3, 2 and 11/3, and 2 may come out a little less.
+  EXPECT_EQ(complaints_of(resized(0.6, "nearest", "floor"), {0, 20, 30}), 0U);
+  EXPECT_EQ(complaints_of(resized(0.6, "nearest", "floor"), {0, 10, 30}), 0U);
+  EXPECT_EQ(complaints_of(resized(0.6, "nearest", "floor"), {10, 20, 30}), 1U);
+}
+
+TEST(Generator, SpoiltCallsAreRefusedByTheReference) {
+  int seen = 0;
+  for (const Generated& one : some(kModels)) {
+    Rng rng(7);
+    const std::optional<Sample> changed = spoilt(one.sample, rng);
+    if (!changed) continue;
+    ++seen;
+    EXPECT_THROW(
+        {
+          const Graph model = graph(*changed);
+          infer_types(model);
+          run_reference(model, inputs_of(*changed));
+        },
+        Error);
+  }
+  EXPECT_GT(seen, 20);
+}
+
+TEST(Generator, DrawsTheEndsOfIntegerTypes) {
+  Rng rng(3);
+  Grower grower(rng, 17, "test");
+  const Tensor narrow = grower.draw(DType::int8, {400}, ValueClass::ends);
+  const Tensor wide = grower.draw(DType::int32, {400}, ValueClass::ends);
+  const std::vector<double> small = elements<double>(narrow), large = elements<double>(wide);
+  for (const double end : {-128.0, 127.0, -127.0}) EXPECT_NE(std::ranges::find(small, end), small.end()) << end;
+  for (const double end : {-0x1p31, 0x1p31 - 1, 0x1p16, -1.0, 0.0})
+    EXPECT_NE(std::ranges::find(large, end), large.end()) << end;
 }
 
 TEST(Generator, IsAFunctionOfItsSeed) {

@@ -180,7 +180,8 @@ function globalPool(name) {
 function resize(c) {
   const tf = c.tf, dims = c.value(0).dims, mode = c.attr('mode', 'nearest');
   if (dims.length !== 4) c.lacks('TensorFlow.js resizes images only');
-  if (c.opset < 11 || c.attr('axes', null) !== null) c.lacks('this form of Resize is not written for TensorFlow.js');
+  if (c.opset < 11 || c.attr('axes', null) !== null || c.attr('keep_aspect_ratio_policy', 'stretch') !== 'stretch')
+    c.lacks('this form of Resize is not written for TensorFlow.js');
   const sizes = c.has(3) ? c.list(3) : c.list(2).map((s, i) => Math.floor(s * dims[i]));
   if (sizes[0] !== dims[0] || sizes[1] !== dims[1]) c.lacks('TensorFlow.js resizes spatial axes only');
   if (c.has(2) && c.list(2).some((s, i) => s * dims[i] !== sizes[i])) c.lacks('the sizes are not the scales');
