@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "check/escape.h"
+#include "exec/first_failure.h"
 #include "ops/table/op.h"
 #include "tensor/convert.h"
 
@@ -21,6 +22,33 @@ bool contradicts_file(const Type& declared, const Datum& datum) {
 }
 
 bool is_ignorance(const Finding& finding) { return finding.rule.starts_with("FN9"); }
+
+// An operand of an elementwise op, and which of its elements the op takes.
+struct Taken {
+  Taken(const Tensor& tensor, const Hazard& hazard)
+      : dims(tensor.dims()), numbers(elements<double>(tensor)), unsafe(hazard.unsafe(tensor.dtype())) {}
+  bool is_taken(const Dims& index) const {
+    const std::optional<std::size_t> at = position_in(dims, index);
+    return !at || !meets(point(numbers[*at]), unsafe);
+  }
+
+  Dims dims;
+  std::vector<double> numbers;
+  UnsafeSet unsafe;
+};
+
+// As first_element, of those whose operands are taken.
+std::optional<std::size_t> first_of_taken(const Datum& datum, const std::function<bool(double)>& wanted,
+                                          const std::vector<Taken>& taken) {
+  if (datum.tensor() == nullptr) return std::nullopt;
+  const std::vector<double> numbers = elements<double>(*datum.tensor());
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (!wanted(numbers[i])) continue;
+    const Dims index = index_at(datum.tensor()->dims(), i);
+    if (std::ranges::all_of(taken, [&](const Taken& operand) { return operand.is_taken(index); })) return i;
+  }
+  return std::nullopt;
+}
 
 }  // namespace
 
@@ -109,7 +137,13 @@ bool Judge::may_have_happened(const Node& node, const Finding& finding, std::spa
     return hits_unsafe(node, finding);
   if (partial_ && !std::ranges::all_of(outputs, &Datum::present)) return true;
   if (finding.operand >= 0) return escaped;  // found by the rule itself, which alone knows its unsafe values
-  return std::ranges::any_of(outputs, has_non_finite);
+  return escaped || (std::ranges::any_of(outputs, has_non_finite) && !is_handed_on(node, outputs));
+}
+
+// NaN and infinities of the results were among the operands: a mask of -Inf, say.
+bool Judge::is_handed_on(const Node& node, std::span<const Datum> outputs) const {
+  const auto at_hand = [&](ValueId id) { return !id.valid() || operand(id).present(); };
+  return std::ranges::all_of(node.inputs, at_hand) && new_failure(node, outputs, false).empty();
 }
 
 const std::vector<const Finding*>* Judge::open_at(const Node& node) const {
@@ -134,8 +168,10 @@ Datum Judge::operand(ValueId id) const {
   return value.constant && value.constant->missing().empty() ? Datum(value.constant->load()) : Datum();
 }
 
-// The first NaN or Inf of the results that the operands do not explain; "" when there is none.
-std::string Judge::new_failure(const Node& node, std::span<const Datum> outputs) const {
+// The first NaN or Inf of the results that the operands do not explain; "" when there is none. `by_itself`: nor is an
+// operand there what the op does not take, as 1 / 0 is no overflow.
+std::string Judge::new_failure(const Node& node, std::span<const Datum> outputs, bool by_itself) const {
+  std::vector<Taken> taken;
   bool had_nan = false;
   bool had_inf = false;
   for (const ValueId id : node.inputs) {
@@ -145,9 +181,16 @@ std::string Judge::new_failure(const Node& node, std::span<const Datum> outputs)
     had_nan |= first_element(datum, [](double x) { return std::isnan(x); }).has_value();
     had_inf |= first_element(datum, [](double x) { return std::isinf(x); }).has_value();
   }
+  if (by_itself && node.op->traits.elementwise) {
+    for (const Hazard& hazard : node.op->analysis.hazards) {
+      const bool there = hazard.quantity == nullptr && hazard.operand < node.inputs.size();
+      const Datum datum = there ? operand(node.inputs[hazard.operand]) : Datum();
+      if (datum.tensor() != nullptr) taken.emplace_back(*datum.tensor(), hazard);
+    }
+  }
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const auto is_new = [&](double x) { return std::isnan(x) ? !had_nan : std::isinf(x) && !had_nan && !had_inf; };
-    const auto at = first_element(outputs[i], is_new);
+    const auto at = taken.empty() ? first_element(outputs[i], is_new) : first_of_taken(outputs[i], is_new, taken);
     if (at && node.outputs[i].valid())
       return element_text(*outputs[i].tensor(), *at, graph_.value(node.outputs[i]).name);
   }
@@ -177,10 +220,11 @@ void Judge::tell_met(const Node& node, std::span<const Datum> outputs) const {
     return datum.tensor() == nullptr || is_float(datum.tensor()->dtype());
   };
   const bool floats = std::ranges::any_of(outputs, holds_floats);
-  const std::string made = floats ? new_failure(node, outputs) : "";
+  const std::string made = floats ? new_failure(node, outputs, false) : "";
+  const std::string by_itself = made.empty() ? "" : new_failure(node, outputs, true);
   for (const Finding* finding : *open) {
     // Integers cannot show that something went wrong: there the operand does.
-    const std::string what = floats ? made : unsafe_element(node, *finding);
+    const std::string what = !floats ? unsafe_element(node, *finding) : finding->operand < 0 ? by_itself : made;
     if (!what.empty() && may_have_happened(node, *finding, outputs, true)) met_(*finding, what);
   }
 }

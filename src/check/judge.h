@@ -47,8 +47,9 @@ class Judge {
   bool predicted_failure(const Node& node, std::span<const Datum> outputs, bool escaped) const;
   bool may_have_happened(const Node& node, const Finding& finding, std::span<const Datum> outputs, bool escaped) const;
   bool hits_unsafe(const Node& node, const Finding& finding) const;
+  bool is_handed_on(const Node& node, std::span<const Datum> outputs) const;
   Datum operand(ValueId id) const;
-  std::string new_failure(const Node& node, std::span<const Datum> outputs) const;
+  std::string new_failure(const Node& node, std::span<const Datum> outputs, bool by_itself) const;
   std::string unsafe_element(const Node& node, const Finding& finding) const;
   void tell_met(const Node& node, std::span<const Datum> outputs) const;
   void stopped_at(const Node& node) const;

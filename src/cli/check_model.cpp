@@ -92,8 +92,10 @@ void fill_report(Report& report, const std::string& path, const CheckPlan& plan)
   if (plan.check.target == DType::undefined || report.alarms.empty() || plan.check.training) return;
   report.block_list = block_list_of(model, plan, runs, seconds_since(start));
   report.block_list.searched = plan.confirm > 0 || !plan.data.empty();
+  std::vector<std::string>& failing = report.block_list.failing;
   for (const Alarm& alarm : report.alarms) {
-    if (alarm.verdict == Verdict::confirmed) report.block_list.failing.push_back(alarm.place.name());
+    const bool again = std::ranges::find(failing, alarm.place.name()) != failing.end();
+    if (alarm.verdict == Verdict::confirmed && !again) failing.push_back(alarm.place.name());
   }
 }
 

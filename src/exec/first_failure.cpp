@@ -8,9 +8,6 @@
 
 namespace finity {
 
-namespace {
-
-// Position of a result's element in an operand that is repeated along missing axes and axes of size 1.
 std::optional<std::size_t> position_in(const Dims& operand, const Dims& index) {
   if (operand.size() > index.size()) return std::nullopt;
   const std::size_t missing = index.size() - operand.size();
@@ -32,6 +29,8 @@ Dims index_at(const Dims& dims, std::size_t position) {
   }
   return index;
 }
+
+namespace {
 
 bool has_real_elements(const Tensor& tensor) {
   return is_float(tensor.dtype()) || is_int(tensor.dtype()) || tensor.dtype() == DType::boolean;

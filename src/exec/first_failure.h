@@ -13,6 +13,10 @@ namespace finity {
 
 bool has_non_finite_element(const Datum& datum);
 
+// Where an element stands, and where that is in an operand that is repeated along missing axes and axes of size 1.
+Dims index_at(const Dims& dims, std::size_t position);
+std::optional<std::size_t> position_in(const Dims& operand, const Dims& index);
+
 // One operand of the node, and its value at the element that failed where each element has one.
 struct OperandThere {
   ValueId value = {};

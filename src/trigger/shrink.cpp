@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "base/time_limit.h"
 #include "tensor/convert.h"
@@ -67,13 +68,12 @@ class Shrinker {
   void zero_chunks(ValueId id, std::size_t size) {
     for (std::size_t chunk = size; chunk > 0 && left_ > 0; chunk /= 2) {
       for (std::size_t from = 0; from < size && left_ > 0; from += chunk) {
+        // Looked at before it is copied: there may be a million chunks, nearly all of them zero already.
+        const auto part = std::span(now_[id]).subspan(from, std::min(chunk, size - from));
+        if (std::ranges::all_of(part, [](double x) { return x == 0; })) continue;
         std::vector<double> values = now_[id];
-        bool changed = false;
-        for (std::size_t i = from; i < std::min(size, from + chunk); ++i) {
-          changed |= values[i] != 0;
-          values[i] = 0;
-        }
-        if (changed) accept(id, std::move(values));
+        std::fill_n(values.begin() + static_cast<std::ptrdiff_t>(from), part.size(), 0.0);
+        accept(id, std::move(values));
       }
     }
   }
@@ -93,9 +93,10 @@ class Shrinker {
     }
     for (std::size_t i = 0; i < now_[id].size() && left_ > 0; ++i) {
       for (int digits = 1; digits <= 3; ++digits) {
+        const double wanted = rounded(now_[id][i], digits);
+        if (wanted == now_[id][i]) break;
         std::vector<double> values = now_[id];
-        if (rounded(values[i], digits) == values[i]) break;
-        values[i] = rounded(values[i], digits);
+        values[i] = wanted;
         if (accept(id, std::move(values))) break;
       }
     }

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <map>
+#include <ranges>
 #include <sstream>
 
 #include "exec/reference.h"
@@ -120,6 +122,45 @@ graph g (x: float32[64], t: float32[]) -> (y: float32[64]) {
   const FailingRun& witness = witness_of(model, result, "FN101");
   EXPECT_EQ(input(witness, "t"), std::vector<double>{0});
   EXPECT_EQ(input(witness, "x"), std::vector<double>(64, 0));
+}
+
+// Zeros are not looked at one by one with a copy of all the others each time.
+TEST(Search, ShrinksLargeInputsInTime) {
+  const CheckedGraph model = checked(R"(
+graph g (x: float32[3, 256, 256]) -> (y: float32[]) {
+  m = ReduceMin(x) {keepdims = 0}
+  y = Log(m)
+})",
+                                     {"x:[-5,5]"});
+  const auto start = std::chrono::steady_clock::now();
+  const SearchResult result = search_failures(model, {.seconds = 20});
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  EXPECT_EQ(input(witness_of(model, result, "FN102"), "x"), std::vector<double>(3 * 256 * 256, 0));
+  EXPECT_LT(took.count(), 25);
+}
+
+// 0 / 0 is a division by zero, and no sign of a quotient that is too large.
+TEST(Search, TellsOverflowFromWhatTheOpDoesNotTake) {
+  constexpr std::string_view kModel = R"(
+graph g (x: float32[4], t: float32[4]) -> (y: float32[4]) {
+  y = Div(x, t)
+})";
+  const auto met = [](const SearchResult& result, const CheckedGraph& model, std::string_view rule) {
+    return std::ranges::any_of(
+        result.witnesses, [&](const FailingRun& run) { return model.analysis.findings[run.finding].rule == rule; });
+  };
+  const CheckedGraph both = checked(kModel, {"x:[-1,1]", "t:[-1,1]"});
+  const SearchResult found = search_failures(both, kQuick);
+  EXPECT_TRUE(met(found, both, "FN101"));
+  for (const FailingRun& run : found.witnesses) {
+    if (both.analysis.findings[run.finding].rule != "FN208") continue;
+    const std::vector<double> x = input(run, "x"), t = input(run, "t");
+    EXPECT_TRUE(std::ranges::any_of(std::views::iota(0U, x.size()), [&](std::size_t i) {
+      return t[i] != 0 && std::abs(x[i] / t[i]) > 3.5e38;
+    })) << run.what;
+  }
+  const CheckedGraph tiny = checked(kModel, {"x:[0.5,1]", "t:[1e-40,1]"});
+  EXPECT_TRUE(met(search_failures(tiny, kQuick), tiny, "FN208"));
 }
 
 // Every witness fails when the model is run on it from scratch.

@@ -6,6 +6,7 @@
 
 namespace finity {
 
-void range_swish(RangeCall& call);  // x * sigmoid(alpha * x)
+void range_swish(RangeCall& call);     // x * sigmoid(alpha * x)
+void range_softplus(RangeCall& call);  // log(1 + exp(x))
 
 }  // namespace finity

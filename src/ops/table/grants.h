@@ -44,6 +44,7 @@ enum class Way : std::uint8_t {
   longer_transform,       // Fourier transforms of other than 2^k points go through longer ones, not yet divided
   sums_first,             // an axis that only one factor has is summed before anything is multiplied
   leaves_out_padding,     // the zeros of a Pad in front of it are taken for its own padding
+  far_weights,            // linear weights of positions too far away for neighbours to differ do not add up to one
 };
 
 class Ways {
@@ -63,7 +64,7 @@ class Ways {
 // One line for people: what the way does.
 std::string_view describe(Way way);
 // Every way, in order.
-inline constexpr int kWays = static_cast<int>(Way::leaves_out_padding) + 1;
+inline constexpr int kWays = static_cast<int>(Way::far_weights) + 1;
 
 inline constexpr std::string_view kOnnxRuntime = "ONNX Runtime 1.30";
 

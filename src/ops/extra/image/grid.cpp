@@ -269,21 +269,33 @@ void eval_affine_grid(EvalCall& call) {
 
 // ---- ranges ----------------------------------------------------------------
 
-// Positions that are not finite, also after they were scaled, have no weights.
-bool loses_positions(const Range& grid, const AbsTensor& x) {
+double longest_axis(const AbsTensor& x) {
   double size = 0;
   for (std::size_t axis = 2; axis < x.rank(); ++axis) {
     size = std::max(size, x.sizes[axis] < 0 ? kManyElements : static_cast<double>(x.sizes[axis]));
   }
-  if (!x.ranked) size = kManyElements;
+  return x.ranked ? size : kManyElements;
+}
+
+// Positions that are not finite, also after they were scaled, have no weights.
+bool loses_positions(const Range& grid, double size) {
   return grid.nan || grid.pinf || grid.ninf || !(grid.magnitude() * (size + 2) < max_finite(DType::float32));
+}
+
+// Whether a position p may be so far away that p + 1 is rounded to p, p + 1 or p + 2: its two linear weights,
+// differences of such numbers, then add up to 0, 1 or 2.
+bool loses_weights(const RangeCall& call, double size) {
+  const double pixels = (call.hull(1).magnitude() + 1) * size / 2 + 1;
+  const DType carrier = call.in(1).dtype == DType::float64 ? DType::float64 : DType::float32;
+  return call.may(Way::far_weights) && !(pixels < 1 / unit_roundoff(carrier));
 }
 
 void range_grid_sample(RangeCall& call) {
   const Sampling sampling = sampling_of(call);
   const DType dtype = call.out_dtype(0);
   const AbsTensor& x = call.in(0);
-  const bool lost = loses_positions(call.hull(1), x);
+  const double size = longest_axis(x);
+  const bool lost = loses_positions(call.hull(1), size);
   Range each = x.hull();
   if (sampling.padding == Padding::zeros || lost) each = join(each, point(0));
   if (sampling.filter == Filter::nearest) {
@@ -291,6 +303,9 @@ void range_grid_sample(RangeCall& call) {
     return;
   }
   const std::size_t axes = x.ranked && x.rank() > 2 ? x.rank() - 2 : 3;
+  if (sampling.filter == Filter::linear && loses_weights(call, size)) {
+    each = join(point(0), multiply(DType::float64, each, point(std::pow(2.0, static_cast<double>(axes)))));
+  }
   const double negative = sampling.filter == Filter::cubic ? 0.1875 : 0;
   Range result;
   if (is_float(dtype)) {
@@ -387,7 +402,9 @@ const OpDef kOps[] = {
      .meaning = {.infer = infer_grid_sample,
                  .eval = eval_grid_sample,
                  .freedom = "coordinates in float32 (float64 for such a grid), sums in double rounded once"},
-     .analysis = {.range = range_grid_sample, .vjp = grid_sample_gradient}},
+     .analysis = {.range = range_grid_sample,
+                  .vjp = grid_sample_gradient,
+                  .grants = {.ways = {Way::far_weights}, .measured_on = kOnnxRuntime}}},
     {.identity = {.name = "GridSampleGradient",
                   .domain = "finity",
                   .summary = "what arrives at samples of X, given back to the pixels they were made of",

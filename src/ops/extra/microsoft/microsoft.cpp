@@ -338,7 +338,9 @@ const OpDef kOps[] = {
                   .attrs = "mode: string = bilinear {bilinear, nearest, bicubic}; "
                            "padding_mode: string = zeros {zeros, border, reflection}; align_corners: int = 0"},
      .meaning = {.infer = infer_alias<16>, .eval = eval_alias<16>},
-     .analysis = {.range = range_alias<16>, .vjp = alias_gradient}},
+     .analysis = {.range = range_alias<16>,
+                  .vjp = alias_gradient,
+                  .grants = {.ways = {Way::far_weights}, .measured_on = kOnnxRuntime}}},
     {.identity = {.name = "Pad",
                   .domain = kMicrosoft,
                   .summary = "margins of a constant, mirrored or repeated elements",
