@@ -6,6 +6,7 @@
 
 #include "check/escape.h"
 #include "ops/table/op.h"
+#include "ops/table/rule_group.h"
 #include "tensor/convert.h"
 
 namespace finity {
@@ -20,7 +21,7 @@ bool contradicts_file(const Type& declared, const Datum& datum) {
   return conflict;
 }
 
-bool is_ignorance(const Finding& finding) { return finding.rule.starts_with("FN9"); }
+bool is_ignorance(const Finding& finding) { return group_of(finding.rule) == RuleGroup::coverage; }
 
 }  // namespace
 
