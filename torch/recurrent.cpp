@@ -180,9 +180,9 @@ void lower_cell(TorchCall& call, const Cell& cell) {
     if (cell.gates == 4) c.push_back(track.last.c);
   }
   const at::Tensor all = at::stack(y, 1);  // [time, directions, batch, hidden]
-  call.out(0, batch_first ? all.permute({2, 0, 1, 3}) : all);
-  call.out(1, at::stack(h, batch_first ? 1 : 0));
-  if (!c.empty()) call.out(2, at::stack(c, batch_first ? 1 : 0));
+  call.out(0, attrs.batch_first ? all.permute({2, 0, 1, 3}) : all);
+  call.out(1, at::stack(h, attrs.batch_first ? 1 : 0));
+  if (!c.empty()) call.out(2, at::stack(c, attrs.batch_first ? 1 : 0));
 }
 
 void lower_rnn(TorchCall& call) { lower_cell(call, {1, {"Tanh"}, rnn_step}); }
