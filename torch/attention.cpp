@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "ops/attention/attention_attrs.h"
 #include "torch/heads.h"
 #include "torch/lowering.h"
 
@@ -43,8 +44,7 @@ at::Tensor shared(const at::Tensor& x, std::int64_t heads) {
 // 0 where a key may be seen, -inf where it may not: causality and windows count from the query's absolute position.
 at::Tensor frontier(const TorchCall& call, const at::Tensor& query, const at::Tensor& key, at::Tensor allowed) {
   const std::int64_t queries = query.size(2), keys = key.size(2);
-  const std::int64_t left = call.integer("left_window_size"), right = call.integer("right_window_size");
-  if (left < -1 || right < -1) throw Error("a window size is below -1");
+  const Reach reach = attention_reach(call);
   const std::int64_t past = call.has(4) ? call.in(4).size(2) : 0;
   at::Tensor offset = at::full({query.size(0), 1, 1, 1}, past, at::TensorOptions(at::kLong));
   const at::Tensor j = at::arange(keys, at::kLong).reshape({1, 1, 1, keys});
@@ -54,9 +54,9 @@ at::Tensor frontier(const TorchCall& call, const at::Tensor& query, const at::Te
     if (!call.has(4)) offset = at::sub(lengths, queries);
   }
   const at::Tensor i = at::add(at::arange(queries, at::kLong).reshape({1, 1, queries, 1}), offset);
-  if (call.integer("is_causal") != 0) allowed = at::logical_and(allowed, at::le(j, i));
-  if (left >= 0) allowed = at::logical_and(allowed, at::ge(j, at::sub(i, left)));
-  if (right >= 0) allowed = at::logical_and(allowed, at::le(j, at::add(i, right)));
+  if (reach.causal) allowed = at::logical_and(allowed, at::le(j, i));
+  if (reach.left >= 0) allowed = at::logical_and(allowed, at::ge(j, at::sub(i, reach.left)));
+  if (reach.right >= 0) allowed = at::logical_and(allowed, at::le(j, at::add(i, reach.right)));
   return allowed;
 }
 
@@ -87,17 +87,15 @@ at::Tensor bias_of(const TorchCall& call, const at::Tensor& query, const at::Ten
 
 // Rounded to the softmax's precision where that is coarser.
 at::Tensor rounded(const TorchCall& call, const at::Tensor& x) {
-  if (!call.has_attr("softmax_precision")) return x;
-  const auto dtype = dtype_from_code(call.integer("softmax_precision"));
-  if (!dtype || !is_float(*dtype)) throw Error("attribute 'softmax_precision' is no float type");
-  return info(*dtype).bits < 32 ? x.to(carrier(*dtype)).to(x.scalar_type()) : x;
+  const DType dtype = softmax_precision(call);
+  return dtype != DType::undefined && info(dtype).bits < 32 ? x.to(carrier(dtype)).to(x.scalar_type()) : x;
 }
 
 void lower_attention(TorchCall& call) {
   const bool packs = call.in(0).dim() == 3;
-  const at::Tensor query = heads_of(call.in(0), packs ? call.integer("q_num_heads") : 0);
-  at::Tensor key = heads_of(call.in(1), packs ? call.integer("kv_num_heads") : 0);
-  at::Tensor value = heads_of(call.in(2), packs ? call.integer("kv_num_heads") : 0);
+  const at::Tensor query = heads_of(call.in(0), packs ? stated_heads(call, "q_num_heads") : 0);
+  at::Tensor key = heads_of(call.in(1), packs ? stated_heads(call, "kv_num_heads") : 0);
+  at::Tensor value = heads_of(call.in(2), packs ? stated_heads(call, "kv_num_heads") : 0);
   if (call.has(4) != call.has(5)) throw Error("past_key and past_value must be given together");
   if (call.has(4)) {
     key = at::cat({call.in(4), key}, 2);
@@ -106,11 +104,10 @@ void lower_attention(TorchCall& call) {
   call.out(1, key);
   call.out(2, value);
   const std::int64_t heads = query.size(1);
-  const double root = std::sqrt(call.real("scale", 1.0 / std::sqrt(static_cast<double>(query.size(3)))));
+  const double root = std::sqrt(score_scale(call).value_or(1.0 / std::sqrt(static_cast<double>(query.size(3)))));
   const at::Tensor bias = bias_of(call, query, key);
   at::Tensor scores = at::matmul(at::mul(query, root), at::mul(shared(key, heads), root).transpose(-1, -2));
-  const std::int64_t mode = call.has_output(3) ? call.integer("qk_matmul_output_mode") : -1;
-  if (mode < -1 || mode > 3) throw Error("attribute 'qk_matmul_output_mode' is " + std::to_string(mode));
+  const int mode = call.has_output(3) ? kept_scores(call) : -1;
   if (mode == 0) call.out(3, scores);
   const double cap = call.real("softcap");
   if (cap > 0) scores = at::mul(at::tanh(at::div(scores, cap)), cap);
@@ -131,7 +128,7 @@ void lower_attention(TorchCall& call) {
 
 void lower_rotary(TorchCall& call) {
   const bool packs = call.in(0).dim() == 3;
-  const at::Tensor x = heads_of(call.in(0), packs ? call.integer("num_heads") : 0);
+  const at::Tensor x = heads_of(call.in(0), packs ? stated_heads(call, "num_heads") : 0);
   const auto table = [&](std::size_t i) {
     const at::Tensor& cache = call.in(i);
     if (!call.has(3)) return cache.unsqueeze(1);

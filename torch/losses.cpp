@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "ops/reduce/loss_attrs.h"
 #include "torch/lowering.h"
 
 namespace finity {
@@ -30,14 +31,9 @@ at::Tensor likelihood(const TorchCall& call, const at::Tensor& scores, std::opti
   weights = at::where(skipped, zero, weights);
   const at::Tensor picked = at::gather(scores, 1, safe.unsqueeze(1)).squeeze(1);
   const at::Tensor losses = at::where(skipped, zero, at::mul(at::neg(picked), weights));
-  const std::string reduction = call.text("reduction");
-  if (reduction == "none") return losses;
-  return reduction == "sum" ? at::sum(losses) : at::div(at::sum(losses), at::sum(weights));
-}
-
-std::optional<std::int64_t> ignored_label(const TorchCall& call) {
-  if (call.has_attr("ignore_index")) return call.integer("ignore_index");
-  return std::nullopt;
+  const LossReduction reduction = loss_reduction(call);
+  if (reduction == LossReduction::none) return losses;
+  return reduction == LossReduction::sum ? at::sum(losses) : at::div(at::sum(losses), at::sum(weights));
 }
 
 void lower_likelihood(TorchCall& call) { call.out(0, likelihood(call, call.in(0), ignored_label(call))); }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "ops/recurrent/cell_activation.h"
+#include "ops/recurrent/recurrent_attrs.h"
 #include "torch/lowering.h"
 
 namespace finity {
@@ -92,8 +93,9 @@ Layer layer_of(const TorchCall& call, const Cell& cell, std::int64_t direction, 
   layer.w_bias = bias.narrow(0, 0, rows);
   layer.r_bias = bias.narrow(0, rows, rows);
   if (call.has(7)) layer.peephole = call.in(7).select(0, direction);
-  layer.coupled = cell.gates == 4 && call.integer("input_forget") != 0;
-  layer.linear_first = cell.gates == 3 && call.integer("linear_before_reset") != 0;
+  const RecurrentAttrs attrs = read_recurrent(call);
+  layer.coupled = attrs.coupled;
+  layer.linear_first = attrs.linear_first;
   const auto parameters = cell_activations(call, cell.activations, static_cast<std::size_t>(directions));
   const std::vector<std::string> names = call.texts("activations");
   const std::size_t count = cell.activations.size();
@@ -139,9 +141,9 @@ void require_shape(const TorchCall& call, std::size_t i, const Dims& wanted) {
 
 void check_shapes(const TorchCall& call, const Cell& cell, const at::Tensor& x, std::int64_t directions) {
   const std::int64_t batch = x.size(1), hidden = call.in(2).size(2), rows = cell.gates * hidden;
-  const bool batch_first = call.integer("layout") != 0;
-  const Dims state = batch_first ? Dims{batch, directions, hidden} : Dims{directions, batch, hidden};
-  if (call.integer("hidden_size", hidden) != hidden) throw Error("attribute 'hidden_size' is not that of input R");
+  const RecurrentAttrs attrs = read_recurrent(call);
+  const Dims state = attrs.batch_first ? Dims{batch, directions, hidden} : Dims{directions, batch, hidden};
+  if (attrs.hidden.value_or(hidden) != hidden) throw Error("attribute 'hidden_size' is not that of input R");
   require_shape(call, 1, {directions, rows, x.size(2)});
   require_shape(call, 2, {directions, rows, hidden});
   require_shape(call, 3, {directions, 2 * rows});
@@ -156,32 +158,31 @@ void check_shapes(const TorchCall& call, const Cell& cell, const at::Tensor& x, 
 }
 
 void lower_cell(TorchCall& call, const Cell& cell) {
-  const bool batch_first = call.integer("layout") != 0;
-  const at::Tensor x = batch_first ? call.in(0).transpose(0, 1) : call.in(0);
+  const RecurrentAttrs attrs = read_recurrent(call);
+  const at::Tensor x = attrs.batch_first ? call.in(0).transpose(0, 1) : call.in(0);
   if (x.dim() != 3) throw Error("input X has rank " + std::to_string(x.dim()) + ", expected 3");
-  const std::string direction = call.text("direction");
-  const std::int64_t directions = direction == "bidirectional" ? 2 : 1;
+  const std::int64_t directions = attrs.directions;
   check_shapes(call, cell, x, directions);
   const std::int64_t batch = x.size(1), hidden = call.in(2).size(2);
   const at::Tensor lengths =
       call.has(4) ? call.in(4).to(at::kLong) : at::full({batch}, x.size(0), at::TensorOptions(at::kLong));
   const auto initial = [&](std::size_t i, std::int64_t d) {
     if (!call.has(i)) return at::zeros({batch, hidden}, x.options());
-    return batch_first ? call.in(i).select(1, d) : call.in(i).select(0, d);
+    return attrs.batch_first ? call.in(i).select(1, d) : call.in(i).select(0, d);
   };
   std::vector<at::Tensor> y, h, c;
   for (std::int64_t d = 0; d < directions; ++d) {
     const Layer layer = layer_of(call, cell, d, directions);
     const State first{initial(5, d), cell.gates == 4 ? initial(6, d) : at::Tensor()};
-    const Track track = run_layer(layer, cell.step, x, first, lengths, d == 1 || direction == "reverse");
+    const Track track = run_layer(layer, cell.step, x, first, lengths, attrs.runs_backward(d));
     y.push_back(track.y);
     h.push_back(track.last.h);
     if (cell.gates == 4) c.push_back(track.last.c);
   }
   const at::Tensor all = at::stack(y, 1);  // [time, directions, batch, hidden]
-  call.out(0, batch_first ? all.permute({2, 0, 1, 3}) : all);
-  call.out(1, at::stack(h, batch_first ? 1 : 0));
-  if (!c.empty()) call.out(2, at::stack(c, batch_first ? 1 : 0));
+  call.out(0, attrs.batch_first ? all.permute({2, 0, 1, 3}) : all);
+  call.out(1, at::stack(h, attrs.batch_first ? 1 : 0));
+  if (!c.empty()) call.out(2, at::stack(c, attrs.batch_first ? 1 : 0));
 }
 
 void lower_rnn(TorchCall& call) { lower_cell(call, {1, {"Tanh"}, rnn_step}); }

@@ -7,6 +7,7 @@
 
 #include "check/constant_scan.h"
 #include "ops/table/op.h"
+#include "ops/table/rule_group.h"
 #include "tensor/float_formats.h"
 
 namespace finity {
@@ -53,8 +54,8 @@ Checker::Checker(const Graph& graph, const ConstantChecks& checks) : graph_(grap
   count_uses();
   if (checks.analysis == nullptr) return;
   for (const Finding& finding : checks.analysis->findings) {
-    const bool about_zero =
-        finding.rule.starts_with("FN1") || finding.rule == "FN208" || finding.rule.starts_with("FN3");
+    const bool about_zero = group_of(finding.rule) == RuleGroup::domain || finding.rule == "FN208" ||
+                            group_of(finding.rule) == RuleGroup::invalid;
     if (finding.verdict != Verdict::proved && about_zero) endangered_.insert(finding.node);
   }
 }

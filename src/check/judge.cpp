@@ -7,6 +7,7 @@
 #include "check/escape.h"
 #include "exec/first_failure.h"
 #include "ops/table/op.h"
+#include "ops/table/rule_group.h"
 #include "tensor/convert.h"
 
 namespace finity {
@@ -21,7 +22,7 @@ bool contradicts_file(const Type& declared, const Datum& datum) {
   return conflict;
 }
 
-bool is_ignorance(const Finding& finding) { return finding.rule.starts_with("FN9"); }
+bool is_ignorance(const Finding& finding) { return group_of(finding.rule) == RuleGroup::coverage; }
 
 // An operand of an elementwise op, and which of its elements the op takes.
 struct Taken {

@@ -5,6 +5,7 @@
 
 #include "check/analyzer.h"
 #include "check/convert.h"
+#include "ops/table/rule_group.h"
 #include "tensor/convert.h"
 
 namespace finity {
@@ -255,7 +256,8 @@ void Analyzer::explain_by_operands(NodeId id, int index) {
   Finding& finding = result_.findings[static_cast<std::size_t>(index)];
   for (int at = last_site_[id.at()]; at >= 0; at = site_before_[static_cast<std::size_t>(at)]) {
     const Finding& other = result_.findings[static_cast<std::size_t>(at)];
-    const bool explains = other.operand >= 0 && other.rule.starts_with("FN1") && other.verdict == finding.verdict;
+    const bool explains =
+        other.operand >= 0 && group_of(other.rule) == RuleGroup::domain && other.verdict == finding.verdict;
     if (explains && finding.root < 0) finding.root = at;
   }
 }
@@ -317,7 +319,7 @@ void Analyzer::join_sites(NodeId id) {
 // The finding that says why nothing is known of the node's results; -1 when there is none.
 int Analyzer::ignorance_at(NodeId id) const {
   for (int at = last_site_[id.at()]; at >= 0; at = site_before_[static_cast<std::size_t>(at)]) {
-    if (result_.findings[static_cast<std::size_t>(at)].rule.starts_with("FN9")) return at;
+    if (group_of(result_.findings[static_cast<std::size_t>(at)].rule) == RuleGroup::coverage) return at;
   }
   return -1;
 }
@@ -347,7 +349,8 @@ void Analyzer::blame(Finding& finding, int index, const Taint& taint) {
   }
   finding.verdict = Verdict::possible;
   // An overflow that only goes on belongs to the first one.
-  if (finding.root < 0 && taint.overflow >= 0 && taint.overflow != index && finding.rule.starts_with("FN2")) {
+  if (finding.root < 0 && taint.overflow >= 0 && taint.overflow != index &&
+      group_of(finding.rule) == RuleGroup::overflow) {
     const int root = result_.findings[static_cast<std::size_t>(taint.overflow)].root;
     finding.root = root >= 0 ? root : taint.overflow;
   }

@@ -6,6 +6,7 @@
 #include "cli/check_model.h"
 #include "cli/commands.h"
 #include "cli/format.h"
+#include "ops/table/rule_group.h"
 #include "report/words.h"
 
 namespace finity {
@@ -75,7 +76,7 @@ class Explainer {
     const NodeId producer = graph_.value(id).producer;
     return producer.valid() && std::ranges::any_of(model_.analysis.findings, [&](const Finding& finding) {
              return finding.node == producer && finding.verdict != Verdict::proved &&
-                    !finding.rule.starts_with("FN9") && !finding.rule.starts_with("FN4");
+                    group_of(finding.rule) != RuleGroup::coverage && group_of(finding.rule) != RuleGroup::constant;
            });
   }
 

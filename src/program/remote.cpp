@@ -25,63 +25,87 @@ double number(const Json& json) {
   return text == "nan" ? std::numeric_limits<double>::quiet_NaN() : text == "inf" ? kInfinity : -kInfinity;
 }
 
+// Fields that go over as they are, each named once for both directions.
+template <class Of, class Visit>
+void visit_suspect(Of& suspect, const Visit& visit) {
+  visit("name", suspect.name);
+  visit("title", suspect.title);
+  visit("result", suspect.result);
+  visit("rule", suspect.rule);
+  visit("unsafe", suspect.unsafe);
+  visit("gradient", suspect.in_gradient);
+  visit("distance", suspect.distance);
+  visit("nearest", suspect.nearest);
+  visit("rows", suspect.rows);
+  visit("total", suspect.total);
+  visit("row_count", suspect.row_count);
+  visit("general", suspect.general);
+}
+
+template <class Of, class Visit>
+void visit_options(Of& options, const Visit& visit) {
+  visit("seed", options.seed);
+  visit("seconds", options.seconds);
+  visit("epsilon", options.epsilon);
+  visit("switch_rate", options.switch_rate);
+  visit("sites", options.sites);
+  visit("confirm", options.confirm);
+}
+
+template <class Of, class Visit>
+void visit_outcome(Of& outcome, const Visit& visit) {
+  visit("hit", outcome.hit);
+  visit("confirmed", outcome.confirmed);
+  visit("seconds", outcome.seconds);
+  visit("wall_seconds", outcome.wall_seconds);
+  visit("first_seconds", outcome.first_seconds);
+  visit("iterations", outcome.iterations);
+  visit("steps", outcome.steps);
+  visit("node", outcome.node);
+  visit("node_name", outcome.node_name);
+  visit("rule", outcome.rule);
+  visit("what", outcome.what);
+  visit("gradient", outcome.in_gradient);
+  visit("at_site", outcome.at_site);
+  visit("disproves", outcome.disproves);
+  visit("site", outcome.site);
+  visit("engine", outcome.engine);
+  visit("stopped", outcome.stopped);
+}
+
+auto write_to(Json& json) {
+  return [&json](const char* key, const auto& field) { json[key] = field; };
+}
+auto read_from(const Json& json) {
+  return [&json](const char* key, auto& field) { json.at(key).get_to(field); };
+}
+
 Json json_of(const Suspect& suspect) {
-  return {{"name", suspect.name},
-          {"title", suspect.title},
-          {"result", suspect.result},
-          {"rule", suspect.rule},
-          {"unsafe", suspect.unsafe},
-          {"limit", number(suspect.limit)},
-          {"gradient", suspect.in_gradient},
-          {"distance", suspect.distance},
-          {"nearest", suspect.nearest},
-          {"rows", suspect.rows},
-          {"total", suspect.total},
-          {"row_count", suspect.row_count},
-          {"general", suspect.general}};
+  Json json = {{"limit", number(suspect.limit)}};
+  visit_suspect(suspect, write_to(json));
+  return json;
 }
 
 Suspect suspect_from(const Json& json) {
-  Suspect suspect;
-  json.at("name").get_to(suspect.name);
-  json.at("title").get_to(suspect.title);
-  json.at("result").get_to(suspect.result);
-  json.at("rule").get_to(suspect.rule);
-  json.at("unsafe").get_to(suspect.unsafe);
-  suspect.limit = number(json.at("limit"));
-  json.at("gradient").get_to(suspect.in_gradient);
-  json.at("distance").get_to(suspect.distance);
-  json.at("nearest").get_to(suspect.nearest);
-  json.at("rows").get_to(suspect.rows);
-  json.at("total").get_to(suspect.total);
-  json.at("row_count").get_to(suspect.row_count);
-  json.at("general").get_to(suspect.general);
+  Suspect suspect{.limit = number(json.at("limit"))};
+  visit_suspect(suspect, read_from(json));
   return suspect;
 }
 
 Json json_of(const ProgramSearch& options) {
-  return {{"strategy", std::string(name(options.strategy))},
-          {"seed", options.seed},
-          {"seconds", options.seconds},
-          {"processor_time", options.clock == ClockKind::processor},
-          {"epsilon", options.epsilon},
-          {"switch_rate", options.switch_rate},
-          {"sites", options.sites},
-          {"until", static_cast<int>(options.until)},
-          {"confirm", options.confirm}};
+  Json json = {{"strategy", std::string(name(options.strategy))},
+               {"processor_time", options.clock == ClockKind::processor},
+               {"until", static_cast<int>(options.until)}};
+  visit_options(options, write_to(json));
+  return json;
 }
 
 ProgramSearch options_from(const Json& json) {
   ProgramSearch options;
   options.strategy = strategy_from_name(json.at("strategy").get<std::string>());
-  json.at("seed").get_to(options.seed);
-  json.at("seconds").get_to(options.seconds);
   options.clock = json.at("processor_time").get<bool>() ? ClockKind::processor : ClockKind::wall;
-  json.at("epsilon").get_to(options.epsilon);
-  json.at("switch_rate").get_to(options.switch_rate);
-  json.at("sites").get_to(options.sites);
   options.until = static_cast<Until>(json.at("until").get<int>());
-  json.at("confirm").get_to(options.confirm);
+  visit_options(options, read_from(json));
   return options;
 }
 
@@ -91,27 +115,12 @@ Json json_of(const ProgramOutcome& outcome) {
   Json open = Json::array(), more = Json::array();
   for (const OpenSite& site : outcome.open) open.push_back(Json::array({site.title, site.rule, number(site.closest)}));
   for (const ProgramOutcome& other : outcome.more) more.push_back(json_of(other));
-  return {{"hit", outcome.hit},
-          {"confirmed", outcome.confirmed},
-          {"seconds", outcome.seconds},
-          {"wall_seconds", outcome.wall_seconds},
-          {"first_seconds", outcome.first_seconds},
-          {"iterations", outcome.iterations},
-          {"steps", outcome.steps},
-          {"node", outcome.node},
-          {"node_name", outcome.node_name},
-          {"rule", outcome.rule},
-          {"what", outcome.what},
-          {"gradient", outcome.in_gradient},
-          {"at_site", outcome.at_site},
-          {"disproves", outcome.disproves},
-          {"site", outcome.site},
-          {"closest", number(outcome.closest)},
-          {"engine", outcome.engine},
-          {"stopped", outcome.stopped},
-          {"open", std::move(open)},
-          {"more", std::move(more)},
-          {"trace", std::move(trace)}};
+  Json json = {{"closest", number(outcome.closest)},
+               {"open", std::move(open)},
+               {"more", std::move(more)},
+               {"trace", std::move(trace)}};
+  visit_outcome(outcome, write_to(json));
+  return json;
 }
 
 Prepared prepared_from(std::shared_ptr<const Graph> graph, const TaskRequest& request, const Json& json) {
@@ -261,24 +270,8 @@ namespace {
 
 ProgramOutcome outcome_from(const Json& json) {
   ProgramOutcome outcome;
-  json.at("hit").get_to(outcome.hit);
-  json.at("confirmed").get_to(outcome.confirmed);
-  json.at("seconds").get_to(outcome.seconds);
-  json.at("wall_seconds").get_to(outcome.wall_seconds);
-  json.at("first_seconds").get_to(outcome.first_seconds);
-  json.at("at_site").get_to(outcome.at_site);
-  json.at("iterations").get_to(outcome.iterations);
-  json.at("steps").get_to(outcome.steps);
-  json.at("node").get_to(outcome.node);
-  json.at("node_name").get_to(outcome.node_name);
-  json.at("rule").get_to(outcome.rule);
-  json.at("what").get_to(outcome.what);
-  json.at("gradient").get_to(outcome.in_gradient);
-  json.at("disproves").get_to(outcome.disproves);
-  json.at("site").get_to(outcome.site);
+  visit_outcome(outcome, read_from(json));
   outcome.closest = number(json.at("closest"));
-  json.at("engine").get_to(outcome.engine);
-  json.at("stopped").get_to(outcome.stopped);
   for (const Json& point : json.at("trace")) outcome.trace.push_back(number(point));
   for (const Json& site : json.at("open")) {
     outcome.open.push_back({site.at(0).get<std::string>(), site.at(1).get<std::string>(), number(site.at(2))});

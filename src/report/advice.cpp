@@ -5,6 +5,7 @@
 #include <cctype>
 
 #include "ops/table/op.h"
+#include "ops/table/rule_group.h"
 #include "report/words.h"
 
 namespace finity {
@@ -335,13 +336,13 @@ Advice Advisor::on(const Finding& finding, const Rule& rule) {
     const std::string clamp = "clamp the variance: Max(variance, 0)";
     return {.fix = is_main_input(finding.value) ? declare(finding.value, "negative") + clamp : clamp};
   }
-  if (code.starts_with("FN4")) return {.fix = on_constant(finding, rule)};
+  if (group_of(code) == RuleGroup::constant) return {.fix = on_constant(finding, rule)};
   if (code == "FN306") {
     return {.fix =
                 "if it is never empty, give the sizes with --shape; else select a default for the empty case, or "
                 "divide a sum by Max(count, 1)"};
   }
-  const bool of_operand = finding.operand >= 0 && (code.starts_with("FN1") || code == "FN307");
+  const bool of_operand = finding.operand >= 0 && (group_of(code) == RuleGroup::domain || code == "FN307");
   if (!of_operand || !is_main_input(finding.value)) return {.fix = on_domain(finding, rule)};
   const std::string fix = on_domain(finding, rule);
   return {.fix =

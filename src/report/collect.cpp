@@ -8,6 +8,7 @@
 
 #include "base/suggest.h"
 #include "ops/table/op.h"
+#include "ops/table/rule_group.h"
 #include "report/advice.h"
 #include "report/words.h"
 
@@ -18,7 +19,7 @@ bool speaks_of(std::string_view prefix, const Rule& rule) {
          (!prefix.empty() && rule.code.starts_with(prefix));
 }
 
-bool is_about_coverage(const Rule& rule) { return rule.code.starts_with("FN9"); }
+bool is_about_coverage(const Rule& rule) { return group_of(rule.code) == RuleGroup::coverage; }
 
 bool may_silence(std::string_view prefix, const Rule& rule) {
   return is_about_coverage(rule) ? prefix == rule.code || prefix == rule.slug : speaks_of(prefix, rule);
@@ -86,8 +87,8 @@ class Collector {
         advisor_(checked),
         alarm_of_(checked.analysis.findings.size(), -1) {
     for (const Finding& finding : checked.analysis.findings) {
-      const bool fails =
-          finding.rule.starts_with("FN1") || finding.rule.starts_with("FN2") || finding.rule.starts_with("FN3");
+      const bool fails = group_of(finding.rule) == RuleGroup::domain || group_of(finding.rule) == RuleGroup::overflow ||
+                         group_of(finding.rule) == RuleGroup::invalid;
       if (fails && finding.verdict != Verdict::proved && finding.node.valid()) failing_.insert(finding.node);
     }
     for (const std::string& text : checked.assumptions) assumption_of_.emplace(text.substr(0, text.find(": ")), &text);
@@ -119,7 +120,7 @@ class Collector {
     if (!checked_.analysis.complete) return 0;
     std::unordered_set<NodeId> given_up;
     for (const Finding& finding : findings()) {
-      if (finding.rule.starts_with("FN9")) given_up.insert(finding.node);
+      if (group_of(finding.rule) == RuleGroup::coverage) given_up.insert(finding.node);
     }
     const std::vector<bool>& reached = checked_.analysis.reached;
     const auto is_reached = [&](ValueId id) { return id.valid() && id.at() < reached.size() && reached[id.at()]; };
@@ -162,7 +163,7 @@ class Collector {
     alarm_of_[index] = static_cast<int>(report_.alarms.size());
     report_.alarms.push_back(alarm(finding, *rule));
     report_.alarms.back().finding = index;
-    if (rule->code.starts_with("FN9")) unmodelled_.insert(report_.alarms.back().place.title);
+    if (group_of(rule->code) == RuleGroup::coverage) unmodelled_.insert(report_.alarms.back().place.title);
   }
 
   void tell_why_not_checked(const Finding& finding) {
@@ -198,7 +199,7 @@ class Collector {
     result.reason = finding.reason;
     describe_value(result, finding);
     // A constant of the file has no history.
-    if (!rule.code.starts_with("FN4")) result.path = steps(finding.path);
+    if (group_of(rule.code) != RuleGroup::constant) result.path = steps(finding.path);
     // The path ends with what the finding says of the value, not with what was assumed of it afterwards.
     if (!result.path.empty() && finding.node.valid() && !finding.seen.is_empty())
       result.path.back().range = finding.seen;

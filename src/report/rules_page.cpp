@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ops/table/op.h"
+#include "ops/table/rule_group.h"
 #include "ops/table/rule_patterns.h"
 #include "report/words.h"
 
@@ -42,12 +43,14 @@ std::string unsafe_words(const RuleSite& site) {
 }
 
 struct Family {
-  std::string_view prefix, title;
+  RuleGroup group = {};
+  std::string_view title;
 };
-constexpr std::array kFamilies = {Family{"FN1", "Operands outside an operator's domain"},
-                                  Family{"FN2", "Results beyond the largest finite number"},
-                                  Family{"FN3", "NaN from infinities and degenerate data"},
-                                  Family{"FN4", "Constants in the file"}, Family{"FN9", "What could not be analysed"}};
+constexpr std::array kFamilies = {Family{RuleGroup::domain, "Operands outside an operator's domain"},
+                                  Family{RuleGroup::overflow, "Results beyond the largest finite number"},
+                                  Family{RuleGroup::invalid, "NaN from infinities and degenerate data"},
+                                  Family{RuleGroup::constant, "Constants in the file"},
+                                  Family{RuleGroup::coverage, "What could not be analysed"}};
 
 std::string wrapped(std::string_view text, std::string_view indent) {
   constexpr std::size_t kWidth = 96;
@@ -147,10 +150,10 @@ std::string rules_markdown() {
       "Made by `finity rules --markdown`; a test keeps this page up to date. Codes and slugs are stable. `--select` "
       "and\n"
       "`--ignore` take codes, prefixes of codes (`FN1`) and slugs.\n";
-  for (const auto& [prefix, title] : kFamilies) {
-    text += "\n## " + std::string(prefix) + "xx: " + std::string(title) + "\n";
+  for (const auto& [group, title] : kFamilies) {
+    text += "\n## FN" + std::to_string(static_cast<int>(group)) + "xx: " + std::string(title) + "\n";
     for (const Rule& rule : all_rules()) {
-      if (!rule.code.starts_with(prefix)) continue;
+      if (group_of(rule.code) != group) continue;
       text += "\n### " + rule_title(rule) + "\n\n**" + std::string(rule.summary) + "**\n\n" + wrapped(rule.detail, "") +
               "\n" + wrapped("Fix: " + std::string(rule.fix) + ".", "");
       const std::vector<RuleSite> sites = rule_sites(rule);

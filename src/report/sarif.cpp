@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "ops/table/rule_group.h"
 #include "report/words.h"
 
 namespace finity {
@@ -46,7 +47,7 @@ Json rule_json(const Rule& rule) {
           {"shortDescription", text_json(rule.summary)},
           {"fullDescription", text_json(rule.detail)},
           {"help", {{"text", help}, {"markdown", markdown}}},
-          {"defaultConfiguration", {{"level", rule.code.starts_with("FN9") ? "note" : "warning"}}}};
+          {"defaultConfiguration", {{"level", group_of(rule.code) == RuleGroup::coverage ? "note" : "warning"}}}};
 }
 
 std::string level(const Alarm& alarm) {

@@ -8,6 +8,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "ops/table/rule_group.h"
 #include "tensor/float_formats.h"
 
 namespace finity {
@@ -148,7 +149,7 @@ std::string what_happens(const Alarm& alarm) {
   if (alarm.tensor.empty() && alarm.seen.is_empty()) return "nothing is known of its results";
   if (alarm.seen.is_empty() && alarm.rule->code == "FN306") return emptiness_text(alarm);
   if (alarm.seen.is_empty()) return "nothing was found out about '" + printable(alarm.tensor) + "'";
-  const bool constant = alarm.place.op.empty() || alarm.rule->code.starts_with("FN4");
+  const bool constant = alarm.place.op.empty() || group_of(alarm.rule->code) == RuleGroup::constant;
   // A constant is told as it stands in the file.
   const bool narrower = !converted_text(alarm).empty();
   const std::string range = range_text(alarm.seen, narrower ? DType::float32 : alarm.dtype);
@@ -165,14 +166,15 @@ std::string what_happens(const Alarm& alarm) {
 
 std::string explained(const Alarm& alarm) {
   const std::string_view code = alarm.rule->code;
-  const bool shows = code == "FN306" || !alarm.unsafe.empty() || alarm.place.op.empty() || code.starts_with("FN4") ||
-                     code.starts_with("FN9");
-  const bool by_itself = alarm.operand < 0 && code.starts_with("FN2");  // infinities say it all
+  const bool shows = code == "FN306" || !alarm.unsafe.empty() || alarm.place.op.empty() ||
+                     group_of(code) == RuleGroup::constant || group_of(code) == RuleGroup::coverage;
+  const bool by_itself = alarm.operand < 0 && group_of(code) == RuleGroup::overflow;  // infinities say it all
   return what_happens(alarm) + (shows || by_itself ? "" : "; " + std::string(alarm.rule->summary));
 }
 
 std::string_view fix_of(const Alarm& alarm) {
-  const bool for_lack_of_knowledge = alarm.verdict == Verdict::unknown && !alarm.rule->code.starts_with("FN9");
+  const bool for_lack_of_knowledge =
+      alarm.verdict == Verdict::unknown && group_of(alarm.rule->code) != RuleGroup::coverage;
   if (for_lack_of_knowledge) return {};
   return alarm.fix.empty() ? alarm.rule->fix : std::string_view(alarm.fix);
 }
@@ -333,11 +335,12 @@ namespace {
 // Unknowns with one reason, nodes of one operator that is not modelled, and constants with the same number that a
 // conversion loses are one finding.
 std::string same_reason(const Alarm& alarm) {
-  if (alarm.rule->code.starts_with("FN4") && alarm.seen.is_point()) {
+  if (group_of(alarm.rule->code) == RuleGroup::constant && alarm.seen.is_point()) {
     return std::string(alarm.rule->code) + converted_text(alarm) + " " + number_text(alarm.seen.lo, DType::float32);
   }
   if (alarm.verdict != Verdict::unknown) return "";
-  return alarm.rule->code.starts_with("FN9") ? std::string(alarm.rule->code) + " " + alarm.place.op : alarm.reason;
+  return group_of(alarm.rule->code) == RuleGroup::coverage ? std::string(alarm.rule->code) + " " + alarm.place.op
+                                                           : alarm.reason;
 }
 
 }  // namespace
@@ -361,7 +364,7 @@ std::vector<AlarmGroup> group(const Report& report) {
 
 std::string others_text(const AlarmGroup& entry) {
   if (entry.others.empty()) return "";
-  const auto is_constant = [](const Alarm* alarm) { return alarm->rule->code.starts_with("FN4"); };
+  const auto is_constant = [](const Alarm* alarm) { return group_of(alarm->rule->code) == RuleGroup::constant; };
   const auto alike = static_cast<std::size_t>(std::ranges::count_if(entry.others, is_constant));
   const std::size_t rest = entry.others.size() - alike;
   const bool unknown = entry.head->verdict == Verdict::unknown;

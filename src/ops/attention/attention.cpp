@@ -1,6 +1,7 @@
 // Attention over heads and what goes with it: rotary positions, linear attention.
 #include <cmath>
 
+#include "ops/attention/attention_attrs.h"
 #include "ops/attention/attention_gradient.h"
 #include "ops/attention/attention_range.h"
 #include "ops/attention/heads.h"
@@ -25,8 +26,8 @@ HeadDims head_dims(const InferCall& call, std::size_t input, std::string_view he
   const Shape& shape = call.shape(input);
   if (shape.size() == 4) return {shape[0], shape[1], shape[2], shape[3]};
   require_rank(call, input, 3);
-  const std::int64_t heads = call.integer(heads_attr);
-  const Dim size = shape[2].known() && heads > 0 ? Dim::of(shape[2].size / heads) : Dim{};
+  const std::int64_t heads = stated_heads(call, heads_attr);
+  const Dim size = shape[2].known() ? Dim::of(shape[2].size / heads) : Dim{};
   return {shape[0], Dim::of(heads), shape[1], size};
 }
 
@@ -85,26 +86,21 @@ class Mask {
 
 // Which keys a query may see: causality and windows count from the query's absolute position.
 struct Frontier {
-  bool causal = false;
-  std::int64_t left = -1, right = -1;
-  std::vector<std::int64_t> offset;   // per batch: keys before the first query
-  std::vector<std::int64_t> padding;  // per batch: keys that are not padding; empty: all
+  Reach reach = {};
+  std::vector<std::int64_t> offset = {};   // per batch: keys before the first query
+  std::vector<std::int64_t> padding = {};  // per batch: keys that are not padding; empty: all
 
   bool allows(std::int64_t b, std::int64_t i, std::int64_t j) const {
     const std::int64_t position = offset[static_cast<std::size_t>(b)] + i;
-    if (causal && j > position) return false;
-    if (left >= 0 && j < position - left) return false;
-    if (right >= 0 && j > position + right) return false;
+    if (reach.causal && j > position) return false;
+    if (reach.left >= 0 && j < position - reach.left) return false;
+    if (reach.right >= 0 && j > position + reach.right) return false;
     return padding.empty() || j < padding[static_cast<std::size_t>(b)];
   }
 };
 
 Frontier frontier_of(const EvalCall& call, std::int64_t batch, std::int64_t queries) {
-  Frontier frontier;
-  frontier.causal = call.integer("is_causal") != 0;
-  frontier.left = call.integer("left_window_size");
-  frontier.right = call.integer("right_window_size");
-  if (frontier.left < -1 || frontier.right < -1) throw Error("a window size is below -1");
+  Frontier frontier{.reach = attention_reach(call)};
   const std::int64_t past = call.has_input(4) ? call.in(4).dims().at(2) : 0;
   frontier.offset.assign(static_cast<std::size_t>(batch), past);
   if (!call.has_input(6)) return frontier;
@@ -117,29 +113,13 @@ Frontier frontier_of(const EvalCall& call, std::int64_t batch, std::int64_t quer
   return frontier;
 }
 
-DType softmax_type(const Call& call) {
-  if (!call.has_attr("softmax_precision")) return DType::undefined;
-  const auto dtype = dtype_from_code(call.integer("softmax_precision"));
-  if (!dtype || !is_float(*dtype) || info(*dtype).bits < 16)
-    throw Error("attribute 'softmax_precision' is no float type");
-  return *dtype;
-}
-
-// Which scores the fourth output has; -1 without it.
-int kept_scores(const Call& call) {
-  if (!call.has_output(3)) return -1;
-  const std::int64_t mode = call.integer("qk_matmul_output_mode");
-  if (mode < 0 || mode > 3) throw Error("attribute 'qk_matmul_output_mode' is " + std::to_string(mode));
-  return static_cast<int>(mode);
-}
-
 template <class A>
 void eval_attention_in(EvalCall& call) {
   const DType dtype = call.in(0).dtype();
   const bool packed = call.in(0).rank() == 3;
-  const Heads<A> query = heads_of<A>(call.in(0), packed ? call.integer("q_num_heads") : 0, "Q");
-  Heads<A> key = heads_of<A>(call.in(1), packed ? call.integer("kv_num_heads") : 0, "K");
-  Heads<A> value = heads_of<A>(call.in(2), packed ? call.integer("kv_num_heads") : 0, "V");
+  const Heads<A> query = heads_of<A>(call.in(0), packed ? stated_heads(call, "q_num_heads") : 0, "Q");
+  Heads<A> key = heads_of<A>(call.in(1), packed ? stated_heads(call, "kv_num_heads") : 0, "K");
+  Heads<A> value = heads_of<A>(call.in(2), packed ? stated_heads(call, "kv_num_heads") : 0, "V");
   if (call.has_input(4) != call.has_input(5)) throw Error("past_key and past_value must be given together");
   if (call.has_input(4)) {
     require_rank(call.in(4), "past_key", 4);
@@ -153,10 +133,10 @@ void eval_attention_in(EvalCall& call) {
   std::optional<Mask> mask;
   if (call.has_input(3)) mask.emplace(call.in(3), score_dims);
   AttentionRule rule;
-  rule.scale = call.real("scale", 1.0 / std::sqrt(static_cast<double>(query.size)));
+  rule.scale = score_scale(call).value_or(1.0 / std::sqrt(static_cast<double>(query.size)));
   rule.softcap = call.real("softcap");
-  rule.softmax_type = softmax_type(call);
-  rule.keep = kept_scores(call);
+  rule.softmax_type = softmax_precision(call);
+  if (call.has_output(3)) rule.keep = kept_scores(call);
   rule.bias = [&](std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) {
     if (!frontier.allows(b, i, j)) return -kInf;
     return mask ? mask->at(b, h, i, j) : 0.0;
@@ -203,7 +183,7 @@ void rotate_tokens(const EvalCall& call, Heads<A>& x, std::int64_t width) {
 void eval_rotary(EvalCall& call) {
   const Tensor& x = call.in(0);
   with_float_sum_type(x.dtype(), [&]<class A>() {
-    Heads<A> heads = heads_of<A>(x, x.rank() == 3 ? call.integer("num_heads") : 0, "X");
+    Heads<A> heads = heads_of<A>(x, x.rank() == 3 ? stated_heads(call, "num_heads") : 0, "X");
     std::int64_t width = call.integer("rotary_embedding_dim");
     if (width == 0) width = heads.size;
     if (width < 0 || width > heads.size || width % 2 != 0) {
@@ -301,9 +281,9 @@ Gates<A> gates_of(const EvalCall& call, const Heads<A>& key) {
 template <class A>
 void eval_linear_attention_in(EvalCall& call) {
   for (const std::size_t i : {0, 1, 2}) require_rank(call.in(i), "query, key or value", 3);
-  const Heads<A> query = heads_of<A>(call.in(0), call.integer("q_num_heads"), "query");
-  const Heads<A> key = heads_of<A>(call.in(1), call.integer("kv_num_heads"), "key");
-  const Heads<A> value = heads_of<A>(call.in(2), call.integer("kv_num_heads"), "value");
+  const Heads<A> query = heads_of<A>(call.in(0), stated_heads(call, "q_num_heads"), "query");
+  const Heads<A> key = heads_of<A>(call.in(1), stated_heads(call, "kv_num_heads"), "key");
+  const Heads<A> value = heads_of<A>(call.in(2), stated_heads(call, "kv_num_heads"), "value");
   check_heads(query, key, value);
   if (query.length != key.length) throw Error("query and key differ in length");
   const Gates<A> gates = gates_of(call, key);

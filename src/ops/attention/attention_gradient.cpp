@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "domain/range.h"
+#include "ops/attention/attention_attrs.h"
 #include "ops/movement/move_gradient.h"
 #include "ops/table/build_call.h"
 
@@ -35,9 +36,8 @@ class AttentionDefinition {
     const ValueId values = call_.cast(shared(value_), call_.type(weights).dtype);
     const ValueId output = call_.add("MatMul", {weights, values});
     const ValueId stages[] = {raw, capped, biased, weights};
-    const std::int64_t kept = call_.integer("qk_matmul_output_mode");
     const std::vector<ValueId> results = {packed_ ? packed(output) : output, key_, value_,
-                                          stages[static_cast<std::size_t>(kept < 0 || kept > 3 ? 0 : kept)]};
+                                          stages[static_cast<std::size_t>(kept_scores(call_))]};
     call_.give_through(results);
   }
 
@@ -46,7 +46,7 @@ class AttentionDefinition {
   ValueId as_heads(std::size_t operand, std::string_view count) {
     const ValueId in = call_.in(operand);
     if (!packed_) return in;
-    return transpose(call_, reshape_to(call_, in, {0, 0, call_.integer(count), -1}), {0, 2, 1, 3});
+    return transpose(call_, reshape_to(call_, in, {0, 0, stated_heads(call_, count), -1}), {0, 2, 1, 3});
   }
 
   ValueId packed(ValueId heads) { return reshape_to(call_, transpose(call_, heads, {0, 2, 1, 3}), {0, 0, -1}); }
@@ -75,7 +75,7 @@ class AttentionDefinition {
 
   ValueId raw_scores() {
     const double fallback = 1 / std::sqrt(static_cast<double>(size_of(query_, 3)));
-    const ValueId root = call_.scalar(std::sqrt(call_.real("scale", fallback)));
+    const ValueId root = call_.scalar(std::sqrt(score_scale(call_).value_or(fallback)));
     const ValueId keys = transpose(call_, shared(key_), {0, 1, 3, 2});
     return call_.add("MatMul", {call_.product(query_, root), call_.product(keys, root)});
   }
@@ -117,17 +117,16 @@ class AttentionDefinition {
     } else if (call_.has_input(mask)) {
       allowed = whole_mask(call_.in(mask), call_.writer().constant(Tensor::scalar(false)));
     }
-    const bool causal = call_.integer("is_causal") != 0;
-    const std::int64_t left = call_.integer("left_window_size"), right = call_.integer("right_window_size");
-    if (!causal && left < 0 && right < 0 && !call_.has_input(lengths)) return allowed;
+    const Reach reach = attention_reach(call_);
+    if (!reach.causal && !reach.has_window() && !call_.has_input(lengths)) return allowed;
     const ValueId keys = counted(length_of(key_));
     const ValueId position = query_positions();
     const auto shifted = [&](std::int64_t by) {
       return call_.sum(position, call_.scalar(static_cast<double>(by), DType::int64));
     };
-    if (causal) allowed = both(allowed, call_.add("LessOrEqual", {keys, position}));
-    if (left >= 0) allowed = both(allowed, call_.add("GreaterOrEqual", {keys, shifted(-left)}));
-    if (right >= 0) allowed = both(allowed, call_.add("LessOrEqual", {keys, shifted(right)}));
+    if (reach.causal) allowed = both(allowed, call_.add("LessOrEqual", {keys, position}));
+    if (reach.left >= 0) allowed = both(allowed, call_.add("GreaterOrEqual", {keys, shifted(-reach.left)}));
+    if (reach.right >= 0) allowed = both(allowed, call_.add("LessOrEqual", {keys, shifted(reach.right)}));
     if (call_.has_input(lengths)) allowed = both(allowed, call_.add("Less", {keys, per_batch(call_.in(lengths))}));
     return allowed;
   }
@@ -201,7 +200,7 @@ ValueId turned(BuildCall& call, ValueId features, std::int64_t pairs) {
 ValueId rotated(BuildCall& call) {
   const bool packed = call.rank(call.in(0)) == 3;
   ValueId x = call.in(0);
-  if (packed) x = transpose(call, reshape_to(call, x, {0, 0, call.integer("num_heads"), -1}), {0, 2, 1, 3});
+  if (packed) x = transpose(call, reshape_to(call, x, {0, 0, stated_heads(call, "num_heads"), -1}), {0, 2, 1, 3});
   const std::int64_t size = last_size(call, x);
   std::int64_t width = call.integer("rotary_embedding_dim");
   if (width == 0) width = size;
@@ -218,8 +217,8 @@ ValueId rotated(BuildCall& call) {
 }  // namespace
 
 void attention_gradient(BuildCall& call) {
-  const auto asked = dtype_from_code(call.integer("softmax_precision", 0));
-  if (asked && is_float(*asked) && info(*asked).bits < info(call.in_type(query).dtype).bits) {
+  const DType asked = softmax_precision(call);
+  if (asked != DType::undefined && info(asked).bits < info(call.in_type(query).dtype).bits) {
     throw Unsupported("weights that are rounded to a narrower format change in steps");
   }
   AttentionDefinition(call).give();

@@ -1,9 +1,9 @@
-// Quantities of attention and of recurrent layers (quantities.h): scores and gates must fit their format, and no row of
-// scores may be forbidden as a whole.
+// Quantities of attention (quantities.h): scores must fit their format, and no row of them may be forbidden as a whole.
 #include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
+#include "ops/attention/attention_attrs.h"
 #include "ops/table/quantities.h"
 
 namespace finity {
@@ -17,8 +17,8 @@ ValueId split_heads(BuildCall& call, ValueId value, std::int64_t heads) {
   return transposed(call, reshaped(call, value, {0, 0, heads, -1}), {0, 2, 1, 3});
 }
 
-ValueId as_heads(BuildCall& call, ValueId value, std::int64_t heads) {
-  return call.rank(value) == 3 ? split_heads(call, value, heads) : value;
+ValueId as_heads(BuildCall& call, ValueId value, std::string_view heads) {
+  return call.rank(value) == 3 ? split_heads(call, value, stated_heads(call, heads)) : value;
 }
 
 // Every head of keys, once for each query head that shares it.
@@ -63,19 +63,19 @@ std::int64_t head_count(const BuildCall& call, ValueId value) {
 // ---- Attention ---------------------------------------------------------------------------
 
 ValueId attention_scores(BuildCall& call) {
-  const ValueId query = as_heads(call, in_float64(call, call.in(0)), call.integer("q_num_heads", 0));
-  ValueId key = as_heads(call, in_float64(call, call.in(1)), call.integer("kv_num_heads", 0));
+  const ValueId query = as_heads(call, in_float64(call, call.in(0)), "q_num_heads");
+  ValueId key = as_heads(call, in_float64(call, call.in(1)), "kv_num_heads");
   key = appended(call, call.in(4), key);
   const std::int64_t shared = head_count(call, key);
   key = repeated_heads(call, key, shared, head_count(call, query) / std::max<std::int64_t>(shared, 1));
-  return scores_of(call, query, key, call.real("scale", 0));
+  return scores_of(call, query, key, score_scale(call).value_or(0));
 }
 
 // Over the largest number of the format, or of that in which the softmax is asked for.
 ValueId attention_share(BuildCall& call) {
   double limit = overflow_limit(call.dtype());
-  if (const auto asked = dtype_from_code(call.integer("softmax_precision", 0)); asked && is_float(*asked)) {
-    limit = std::min(limit, overflow_limit(*asked));
+  if (const DType asked = softmax_precision(call); asked != DType::undefined) {
+    limit = std::min(limit, overflow_limit(asked));
   }
   return divided(call, attention_scores(call), limit);
 }
@@ -184,30 +184,11 @@ constexpr Hazard kGroupQuery[] = {
     {.rule = "FN204", .operand = 0, .unsafe = unsafe_beyond_largest, .quantity = group_query_allowed},
     {.rule = "FN301", .operand = 10, .unsafe = unsafe_minus_infinity, .quantity = group_query_peak}};
 
-// ---- recurrent layers ---------------------------------------------------------------------------
-
-// What the input alone brings to the gates of each step: x W^T + Wb + Rb. What the state adds is left out: it is
-// computed from step to step, and mostly between -1 and 1.
-ValueId gates_from_input(BuildCall& call) {
-  ValueId x = in_float64(call, call.in(0));
-  if (call.integer("layout", 0) != 0) x = transposed(call, x, {1, 0, 2});
-  const ValueId steps = call.add("Unsqueeze", {x, call.ints({1})});  // [time, 1, batch, input]
-  const ValueId weights = transposed(call, in_float64(call, call.in(1)), {0, 2, 1});
-  const ValueId gates = call.add("MatMul", {steps, weights});  // [time, directions, batch, gates]
-  if (!call.has_input(3)) return gates;
-  const ValueId halves = reshaped(call, in_float64(call, call.in(3)), {0, 2, -1});
-  return call.sum(gates, reduced(call, "ReduceSum", halves, {1}));
-}
-
-constexpr Hazard kRecurrent[] = {
-    {.rule = "FN204", .operand = 0, .unsafe = unsafe_beyond_largest, .quantity = gates_from_input}};
-
 }  // namespace
 
 Hazards attention_hazards() { return kAttention; }
 Hazards microsoft_attention_hazards() { return kMicrosoftAttention; }
 Hazards multi_head_hazards() { return kMultiHead; }
 Hazards group_query_hazards() { return kGroupQuery; }
-Hazards recurrent_hazards() { return kRecurrent; }
 
 }  // namespace finity

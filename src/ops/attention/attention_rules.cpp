@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "ops/attention/attention_attrs.h"
 #include "ops/attention/attention_range.h"
 #include "ops/linear/matmul_range.h"
 
@@ -47,57 +48,45 @@ HeadSizes head_sizes(const RangeCall& call, std::size_t input, std::string_view 
   const AbsTensor& x = call.in(input);
   if (!x.ranked || x.rank() < 3) return {};
   if (x.rank() == 4) return {x.sizes[2], x.sizes[3]};
-  const std::int64_t heads = call.integer(heads_attr, 0);
-  return {x.sizes[1], x.sizes[2] >= 0 && heads > 0 ? x.sizes[2] / heads : -1};
+  return {x.sizes[1], x.sizes[2] >= 0 ? x.sizes[2] / stated_heads(call, heads_attr) : -1};
 }
 
 // Whether something besides the mask can hide every key from a query.
-bool frontier_forbids_all(const RangeCall& call, std::int64_t queries, std::int64_t fresh_keys) {
-  const bool causal = call.integer("is_causal") != 0;
-  const bool left = call.integer("left_window_size", -1) >= 0, right = call.integer("right_window_size", -1) >= 0;
+bool frontier_forbids_all(const RangeCall& call, const Reach& reach, std::int64_t queries, std::int64_t fresh_keys) {
   if (call.has_range(6)) {
     // The number of keys that are not padding; without a cache it also shifts the positions of queries.
-    if (causal || left || right) return true;
+    if (reach.causal || reach.has_window()) return true;
     return !(call.hull(6).lo >= 1);
   }
   // A query sees its own position, counted from the end of a cache, unless it lies behind the last key.
-  return left && !(queries >= 0 && fresh_keys >= 0 && queries <= fresh_keys);
+  return reach.left >= 0 && !(queries >= 0 && fresh_keys >= 0 && queries <= fresh_keys);
 }
 
 void set_mask(const RangeCall& call, AttentionRange& attention, std::int64_t queries, std::int64_t fresh_keys) {
-  const bool causal = call.integer("is_causal") != 0;
-  const bool window = call.integer("left_window_size", -1) >= 0 || call.integer("right_window_size", -1) >= 0;
+  const Reach reach = attention_reach(call);
   attention.bias = call.has_range(3) ? mask_bias(call.in(3)) : point(0);
-  const bool frontier = causal || window || call.has_range(6);
-  attention.masked = call.has_range(3) || window || call.has_range(6);
-  attention.may_forbid_all = frontier_forbids_all(call, queries, fresh_keys);
+  const bool frontier = reach.causal || reach.has_window() || call.has_range(6);
+  attention.masked = call.has_range(3) || reach.has_window() || call.has_range(6);
+  attention.may_forbid_all = frontier_forbids_all(call, reach, queries, fresh_keys);
   if (call.has_range(3)) {
     const AbsTensor& mask = call.in(3);
     attention.mask_operand = 3;
     attention.mask = &mask;
     // A short mask forbids the keys behind its end: all that a window to the left leaves to a late query.
     const bool is_short = !mask.ranked || mask.rank() == 0 || mask.sizes.back() != attention.keys;
-    attention.may_forbid_all |= is_short && (call.integer("left_window_size", -1) >= 0 || call.has_range(6));
+    attention.may_forbid_all |= is_short && (reach.left >= 0 || call.has_range(6));
     attention.mask_alone = !frontier;
     attention.bias.ninf |= is_short;
   }
   attention.bias.ninf |= frontier;
 }
 
-DType softmax_type(const Call& call) {
-  if (!call.has_attr("softmax_precision")) return DType::undefined;
-  return dtype_from_code(call.integer("softmax_precision")).value_or(DType::undefined);
-}
-
-const Range& kept_scores(const AttendedRange& scores, std::int64_t mode) {
-  if (mode == 0) return scores.raw;
-  return mode == 1 ? scores.capped : scores.biased;
-}
-
-Range probabilities(const AttendedRange& scores) {
-  Range result{.lo = 0, .hi = 1};
-  result.nan = scores.total.nan;
-  return result;
+Range scores_after(const AttendedRange& scores, int stage) {
+  if (stage == 0) return scores.raw;
+  if (stage < 3) return stage == 1 ? scores.capped : scores.biased;
+  Range probabilities{.lo = 0, .hi = 1};
+  probabilities.nan = scores.total.nan;
+  return probabilities;
 }
 
 }  // namespace
@@ -111,16 +100,18 @@ void range_attention(RangeCall& call) {
   attention.value = with_past(call, call.hull(2), 5);
   attention.head_size = query.size >= 0 ? query.size : key.size;
   attention.keys = call.has_range(4) ? sum(size_of(call, 4, 2), key.length) : key.length;
-  attention.scale = call.real("scale", 0);
+  const std::optional<double> scale = score_scale(call);
+  // Each side is scaled by its root; kernels take 0 for a scale that is not given.
+  if (scale && !(*scale > 0)) throw Unsupported("a scale that is not positive means different things to libraries");
+  attention.scale = scale.value_or(0);
   attention.softcap = call.real("softcap");
-  attention.softmax_type = softmax_type(call);
+  attention.softmax_type = softmax_precision(call);
   set_mask(call, attention, query.length, key.length);
   const AttendedRange scores = attend_range(call, attention);
   call.out(0, attended_output(call, attention, scores, call.in(2), call.has_range(5), call.out_type(0)));
   call.out(1, attention.key);
   call.out(2, attention.value);
-  const std::int64_t mode = call.integer("qk_matmul_output_mode", 0);
-  call.out(3, mode == 3 ? probabilities(scores) : kept_scores(scores, mode));
+  if (call.has_output(3)) call.out(3, scores_after(scores, kept_scores(call)));
 }
 
 // ---- LinearAttention ---------------------------------------------------------------
@@ -179,9 +170,8 @@ StateBound state_bound(const RangeCall& call, std::int64_t key_size) {
 }  // namespace
 
 void range_linear_attention(RangeCall& call) {
-  const std::int64_t heads = call.integer("kv_num_heads");
   const std::int64_t width = size_of(call, 1, 2);
-  const std::int64_t key_size = width >= 0 && heads > 0 ? width / heads : -1;
+  const std::int64_t key_size = width >= 0 ? width / stated_heads(call, "kv_num_heads") : -1;
   const StateBound bound = state_bound(call, key_size);
   const double first = call.has_range(3) ? call.hull(3).magnitude() : 0;
   const std::int64_t length = size_of(call, 1, 1);

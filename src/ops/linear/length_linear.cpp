@@ -16,6 +16,7 @@
 #include "ops/norm/norm_attrs.h"
 #include "ops/shared/lengths.h"
 #include "ops/windows/conv_range.h"
+#include "ops/windows/window.h"
 #include "tensor/convert.h"
 #include "tensor/float_formats.h"
 
@@ -218,10 +219,10 @@ ConvWeights conv_weights(RangeCall& call, const Rows& rows) {
   ConvWeights result{.weights = float_weights(call, 1, 3)};
   if (!type.ranked || !result.weights) return {};
   const Dims& dims = result.weights->dims;
-  const std::int64_t groups = call.integer("group", 1);
+  const std::int64_t groups = group_count(call);
   const std::size_t rank = dims.size();
   if (rows.axes != all_but_first(type.shape.size()) || type.shape.size() != rank || rank > 31) return {};
-  if (groups < 1 || dims[0] % groups != 0) return {};
+  if (dims[0] % groups != 0) return {};
   result.groups = static_cast<std::size_t>(groups);
   result.shape = {.out = dims[0] / groups,
                   .in = dims[1],

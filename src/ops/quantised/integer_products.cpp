@@ -213,7 +213,7 @@ void eval_conv_integer(EvalCall& call) {
   call.out(0, as_int32(plan.out_dims(), sums));
 }
 
-void infer_qlinear_conv(InferCall& call) { infer_convolution(call, 0, 3); }
+void infer_qlinear_conv(InferCall& call) { infer_convolution(call, 0, 3, 8); }
 
 void eval_qlinear_conv(EvalCall& call) {
   if (call.integer("channels_last", 0) != 0) throw Unsupported("channels_last is not modelled");

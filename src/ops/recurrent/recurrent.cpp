@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "ops/recurrent/cell_activation.h"
+#include "ops/recurrent/recurrent_attrs.h"
 #include "ops/recurrent/recurrent_gradient.h"
 #include "ops/recurrent/recurrent_range.h"
 #include "ops/shared/accumulate.h"
@@ -131,8 +132,6 @@ struct LstmCell {
 
 // ---- shapes -----------------------------------------------------------------
 
-std::int64_t direction_count(const Call& call) { return call.text("direction") == "bidirectional" ? 2 : 1; }
-
 struct Sizes {
   std::int64_t time = 0, batch = 0, input = 0, hidden = 0, directions = 0;
   bool batch_first = false;
@@ -170,15 +169,15 @@ void check_shape(const EvalCall& call, std::size_t input, const Dims& wanted) {
 Sizes sizes_of(const EvalCall& call, int gates) {
   require_rank(call.in(0), "input X", 3);
   require_rank(call.in(2), "input R", 3);
-  Sizes sizes;
-  sizes.batch_first = call.integer("layout") != 0;
+  const RecurrentAttrs attrs = read_recurrent(call);
+  Sizes sizes{.batch_first = attrs.batch_first};
   sizes.time = call.in(0).dim(sizes.batch_first ? 1 : 0);
   sizes.batch = call.in(0).dim(sizes.batch_first ? 0 : 1);
   sizes.input = call.in(0).dim(2);
   sizes.hidden = call.in(2).dim(2);
-  sizes.directions = direction_count(call);
-  if (call.integer("hidden_size", sizes.hidden) != sizes.hidden) {
-    throw Error("attribute 'hidden_size' is " + std::to_string(call.integer("hidden_size")) + ", input R has " +
+  sizes.directions = attrs.directions;
+  if (attrs.hidden.value_or(sizes.hidden) != sizes.hidden) {
+    throw Error("attribute 'hidden_size' is " + std::to_string(*attrs.hidden) + ", input R has " +
                 std::to_string(sizes.hidden));
   }
   const std::int64_t rows = gates * sizes.hidden;
@@ -248,8 +247,9 @@ Layer<A> layer_of(const EvalCall& call, const Sizes& sizes, const Operands<A>& o
   if (!operands.peephole.empty()) layer.peephole = part(operands.peephole, d * peepholes, peepholes);
   const auto all = cell_activations(call, Cell::activations(), static_cast<std::size_t>(sizes.directions));
   layer.activations = part(all, d * Cell::activations().size(), Cell::activations().size());
-  layer.coupled = call.integer("input_forget", 0) != 0;
-  layer.linear_first = call.integer("linear_before_reset", 0) != 0;
+  const RecurrentAttrs attrs = read_recurrent(call);
+  layer.coupled = attrs.coupled;
+  layer.linear_first = attrs.linear_first;
   return layer;
 }
 
@@ -290,7 +290,7 @@ Outputs<A> run_all(const EvalCall& call, const Sizes& sizes, std::size_t y_size,
   Outputs<A> outputs{std::vector<A>(y_size), std::vector<A>(state_size), std::vector<A>(state_size)};
   for (std::int64_t d = 0; d < sizes.directions; ++d) {
     const Layer<A> layer = layer_of<Cell>(call, sizes, operands, d);
-    const bool reverse = d == 1 || call.text("direction") == "reverse";
+    const bool reverse = read_recurrent(call).runs_backward(d);
     for (std::int64_t b = 0; sizes.hidden > 0 && b < sizes.batch; ++b) {
       const std::int64_t length = lengths.empty() ? sizes.time : lengths[static_cast<std::size_t>(b)];
       run_sequence<Cell>(layer, sizes, operands, call.in(0).dtype(), d, b, length, reverse, outputs);
@@ -322,13 +322,14 @@ void infer_recurrent(InferCall& call) {
   for (const std::size_t input : {0, 1, 2, 5, 6}) require_rank(call, input, 3);
   for (const std::size_t input : {3, 7}) require_rank(call, input, 2);
   require_rank(call, 4, 1);
-  const bool batch_first = call.integer("layout") != 0;
-  const Dim directions = Dim::of(direction_count(call));
+  const RecurrentAttrs attrs = read_recurrent(call);
+  const bool batch_first = attrs.batch_first;
+  const Dim directions = Dim::of(attrs.directions);
   const Shape x = call.ranked(0) ? call.shape(0) : unknown_shape_of(call.in(0), 3);
   const Dim time = x[batch_first ? 1 : 0];
   const Dim batch = x[batch_first ? 0 : 1];
   Dim hidden;
-  if (call.integer("hidden_size", 0) > 0) hidden = Dim::of(call.integer("hidden_size"));
+  if (attrs.hidden.value_or(0) > 0) hidden = Dim::of(*attrs.hidden);
   else if (call.ranked(2)) hidden = call.shape(2)[2];
   call.set_shape(0, sequence_shape(batch_first, time, directions, batch, hidden));
   call.set_shape(1, state_shape(batch_first, directions, batch, hidden));

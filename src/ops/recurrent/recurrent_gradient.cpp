@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "ops/movement/move_gradient.h"
 #include "ops/recurrent/cell_activation.h"
+#include "ops/recurrent/recurrent_attrs.h"
 #include "ops/table/build_call.h"
 #include "tensor/convert.h"
 
@@ -90,7 +91,7 @@ State gru_step(BuildCall& call, const Layer& layer, ValueId x, const State& stat
   const ValueId update = layer.activations[0].on(call, call.sum(from_x[0], from_h[0]));
   const ValueId reset = layer.activations[0].on(call, call.sum(from_x[1], from_h[1]));
   ValueId gated;
-  if (call.integer("linear_before_reset") != 0) {
+  if (read_recurrent(call).linear_first) {
     gated = call.product(reset, from_h[2]);
   } else {
     const ValueId matrix = split_last(call, layer.recurrent, 3)[2];
@@ -112,7 +113,7 @@ State lstm_step(BuildCall& call, const Layer& layer, ValueId x, const State& sta
     return layer.activations[0].on(call, seen);
   };
   const ValueId i = gate(input, state.c);
-  const bool coupled = call.integer("input_forget") != 0;
+  const bool coupled = read_recurrent(call).coupled;
   const ValueId f = coupled ? call.difference(call.scalar(1), i) : gate(forget, state.c);
   const ValueId fresh = call.product(i, layer.activations[1].on(call, gates[cell]));
   const ValueId c = call.sum(call.product(f, state.c), fresh);
@@ -135,9 +136,8 @@ struct Sequence {
 
 class Definition {
  public:
-  Definition(BuildCall& call, const CellKind& kind)
-      : call_(call), kind_(kind), batch_first_(call.integer("layout") != 0) {
-    x_ = batch_first_ ? transpose(call, call.in(0), {1, 0, 2}) : call.in(0);
+  Definition(BuildCall& call, const CellKind& kind) : call_(call), kind_(kind), attrs_(read_recurrent(call)) {
+    x_ = attrs_.batch_first ? transpose(call, call.in(0), {1, 0, 2}) : call.in(0);
     if (!call.has_input(4)) return;
     lengths_ = call.cast(call.in(4), DType::int64);
     const ValueId time = call.add("Gather", {call.add("Shape", {x_}), call.scalar(0, DType::int64)});
@@ -147,11 +147,11 @@ class Definition {
   }
 
   void give() {
-    const bool both = call_.text("direction") == "bidirectional";
     std::vector<ValueId> ys, hs, cs;
-    for (std::size_t d = 0; d < (both ? 2 : 1); ++d) {
-      const bool backward = d == 1 || call_.text("direction") == "reverse";
-      const Sequence sequence = one_direction(d, both ? 2 : 1, backward);
+    const auto directions = static_cast<std::size_t>(attrs_.directions);
+    for (std::size_t d = 0; d < directions; ++d) {
+      const bool backward = attrs_.runs_backward(static_cast<std::int64_t>(d));
+      const Sequence sequence = one_direction(d, directions, backward);
       ys.push_back(call_.add("Unsqueeze", {sequence.y, call_.ints({1})}));
       hs.push_back(call_.add("Unsqueeze", {sequence.last.h, call_.ints({0})}));
       if (kind_.has_cell) cs.push_back(call_.add("Unsqueeze", {sequence.last.c, call_.ints({0})}));
@@ -164,7 +164,7 @@ class Definition {
  private:
   ValueId joined(const std::vector<ValueId>& parts, std::int64_t axis, std::vector<std::int64_t> order) {
     const ValueId all = parts.size() == 1 ? parts[0] : call_.add("Concat", parts, with_attr("axis", axis));
-    return batch_first_ ? transpose(call_, all, std::move(order)) : all;
+    return attrs_.batch_first ? transpose(call_, all, std::move(order)) : all;
   }
 
   // Row d of an operand, invalid when it is not given.
@@ -205,7 +205,7 @@ class Definition {
   }
 
   ValueId initial(std::size_t operand, std::size_t d) {
-    const ValueId given = row(operand, d, batch_first_ ? 1 : 0);
+    const ValueId given = row(operand, d, attrs_.batch_first ? 1 : 0);
     if (given.valid()) return given;
     const Dim& hidden = call_.in_type(2).shape.at(2);
     if (!hidden.known()) throw Unsupported("the gradient needs the number of hidden units, which is not known");
@@ -262,7 +262,7 @@ class Definition {
 
   BuildCall& call_;
   const CellKind& kind_;
-  bool batch_first_;
+  RecurrentAttrs attrs_;
   ValueId x_ = {};        // [time, batch, input]
   ValueId lengths_ = {};  // [batch], invalid when all sequences are as long as the tensor
   ValueId inside_ = {};   // [time, batch, 1]: whether the step is part of the sequence

@@ -6,6 +6,7 @@
 
 #include "ops/linear/contract_range.h"
 #include "ops/recurrent/cell_activation.h"
+#include "ops/recurrent/recurrent_attrs.h"
 #include "tensor/convert.h"
 
 namespace finity {
@@ -99,11 +100,11 @@ class Layer {
       : call_(call), dtype_(call.in_dtype(0)), gates_(gates), x_(call.hull(0)), w_(call, 1), r_(call, 2), b_(call, 3) {
     const AbsTensor& r = call.in(2);
     if (r.ranked && r.rank() == 3) hidden_ = r.sizes[2];
-    directions_ = call.text("direction") == "bidirectional" ? 2 : 1;
+    const RecurrentAttrs attrs = read_recurrent(call);
+    directions_ = static_cast<std::size_t>(attrs.directions);
     functions_ = cell_activations(call, activations, directions_);
-    const bool batch_first = call.integer("layout") != 0;
     const AbsTensor& x = call.in(0);
-    if (x.ranked && x.rank() == 3) steps_ = x.sizes[batch_first ? 1 : 0];
+    if (x.ranked && x.rank() == 3) steps_ = x.sizes[attrs.batch_first ? 1 : 0];
     first_h_ = call.has_range(5) ? call.hull(5) : point(0);
     drop_misfits();
     for (std::size_t i = 0; i < call.input_count(); ++i) {
@@ -335,7 +336,7 @@ Range mixed(Layer& layer, const Range& z, const Range& candidate, const Range& h
 }
 
 Range gru_step(Layer& layer, std::size_t direction, const Range& before) {
-  const bool linear_first = layer.call().integer("linear_before_reset", 0) != 0;
+  const bool linear_first = read_recurrent(layer.call()).linear_first;
   const Range z = layer.activate(direction, 0, layer.input(direction, kUpdate, before));
   const Range r = layer.activate(direction, 0, layer.input(direction, kReset, before));
   const Range from_state = linear_first ? layer.times(r, layer.state_part(direction, kCandidate, before))
@@ -368,7 +369,7 @@ class Lstm {
       : layer_(call, 4, {"Sigmoid", "Tanh", "Tanh"}),
         first_c_(call.has_range(6) ? call.hull(6) : point(0)),
         peephole_(call.has_range(7) ? call.hull(7) : point(0)),
-        coupled_(call.integer("input_forget", 0) != 0) {}
+        coupled_(read_recurrent(call).coupled) {}
 
   void run() {
     RangeCall& call = layer_.call();

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "ops/reduce/ctc.h"
+#include "ops/reduce/loss_attrs.h"
 #include "ops/reduce/loss_gradient.h"
 #include "ops/reduce/reduce_range.h"
 #include "ops/reduce/softmax.h"
@@ -69,18 +70,17 @@ Tensor negative_log_likelihood(const EvalCall& call, const Tensor& log_probs) {
   const Tensor& labels = call.in(1);
   const Tensor* weights = call.has_input(2) ? &call.in(2) : nullptr;
   check_operands(log_probs, labels, weights);
-  std::optional<std::int64_t> ignored;
-  if (call.has_attr("ignore_index")) ignored = call.integer("ignore_index");
-  const std::string reduction = call.text("reduction");
+  const std::optional<std::int64_t> ignored = ignored_label(call);
+  const LossReduction reduction = loss_reduction(call);
   return with_float_sum_type(log_probs.dtype(), [&]<class A>() {
     const Picked<A> picked = pick<A>(log_probs, labels, weights, ignored);
-    if (reduction == "none") return from_elements(log_probs.dtype(), labels.dims(), picked.losses);
+    if (reduction == LossReduction::none) return from_elements(log_probs.dtype(), labels.dims(), picked.losses);
     const auto total = [](const std::vector<A>& terms) {
       return pairwise_sum<A>(static_cast<std::int64_t>(terms.size()),
                              [&](std::int64_t i) { return terms[static_cast<std::size_t>(i)]; });
     };
     A loss = total(picked.losses);
-    if (reduction == "mean") loss /= total(picked.weights);
+    if (reduction == LossReduction::mean) loss /= total(picked.weights);
     return from_elements(log_probs.dtype(), {}, std::vector<A>{loss});
   });
 }
@@ -111,7 +111,7 @@ void infer_loss(InferCall& call) {
     if (call.ranked(2)) agreed(call.shape(0)[1], call.shape(2)[0], "the class axis");
     call.set_shape(1, call.shape(0));
   }
-  if (call.text("reduction") != "none") {
+  if (loss_reduction(call) != LossReduction::none) {
     call.set_shape(0, {});
     return;
   }
@@ -149,8 +149,8 @@ LossTerms loss_terms(RangeCall& call, const AbsTensor& log_probs) {
   terms.scores = log_probs.hull();
   terms.weights = call.has_range(2) ? call.hull(2) : point(1);
   if (call.has_range(2)) terms.least_weight = least_weight(call, terms.weights);
-  if (call.has_attr("ignore_index")) {
-    terms.may_ignore = call.hull(1).contains(static_cast<double>(call.integer("ignore_index")));
+  if (const auto ignored = ignored_label(call)) {
+    terms.may_ignore = call.hull(1).contains(static_cast<double>(*ignored));
   }
   const AbsTensor& labels = call.in(1);
   constexpr std::uint32_t kAll = ~std::uint32_t{0};
@@ -218,20 +218,20 @@ Range mean_loss(const LossTerms& terms, DType dtype, DType carrier, Range& divis
 void range_loss(RangeCall& call, const AbsTensor& log_probs) {
   const DType dtype = call.out_dtype(0);
   const LossTerms terms = loss_terms(call, log_probs);
-  const std::string reduction = call.text("reduction");
+  const LossReduction reduction = loss_reduction(call);
   if (terms.most == 0) {
-    if (reduction == "mean") call.site("FN306", 1, point(0), true, true);
-    return call.out(0, reduction == "sum" ? point(0) : Range{});
+    if (reduction == LossReduction::mean) call.site("FN306", 1, point(0), true, true);
+    return call.out(0, reduction == LossReduction::sum ? point(0) : Range{});
   }
   Range divisors;
   const Range result = in_all_carriers(call, dtype, [&](DType carrier) {
-    if (reduction == "mean") return mean_loss(terms, dtype, carrier, divisors);
+    if (reduction == LossReduction::mean) return mean_loss(terms, dtype, carrier, divisors);
     const Range loss = label_loss(terms, carrier);
-    if (reduction == "sum") return group_sum(dtype, carrier, group_of(loss, terms.least, terms.most));
+    if (reduction == LossReduction::sum) return group_sum(dtype, carrier, group_of(loss, terms.least, terms.most));
     return group_sum(dtype, carrier, group_of(loss, 1, 1));
   });
   // The sum of the weights must not be zero: it is where all labels are ignored.
-  if (reduction == "mean") {
+  if (reduction == LossReduction::mean) {
     call.site("FN306", 1, divisors, divisors.may_be_zero(), divisors.is_point() && divisors.lo == 0);
   }
   call.out(0, result);

@@ -1,5 +1,6 @@
 #include "ops/reduce/loss_gradient.h"
 
+#include "ops/reduce/loss_attrs.h"
 #include "ops/reduce/reduce_gradient.h"
 
 namespace finity {
@@ -21,8 +22,8 @@ ValueId where_counted(BuildCall& call, const Labels& labels, ValueId value) {
 Labels read_labels(BuildCall& call) {
   Labels labels;
   labels.classes = unsqueeze(call, call.cast(call.in(1), DType::int64), {1});
-  if (call.has_attr("ignore_index")) {
-    const ValueId ignored = call.scalar(static_cast<double>(call.integer("ignore_index")), DType::int64);
+  if (const auto label = ignored_label(call)) {
+    const ValueId ignored = call.scalar(static_cast<double>(*label), DType::int64);
     labels.ignored = call.add("Equal", {labels.classes, ignored});
     labels.classes = where_counted(call, labels, labels.classes);
   }
@@ -34,9 +35,9 @@ Labels read_labels(BuildCall& call) {
 
 // The gradient of each label's loss; a mean divides by the sum of the weights.
 ValueId gradient_of_losses(BuildCall& call, const Labels& labels) {
-  const std::string reduction = call.text("reduction");
-  if (reduction == "none") return unsqueeze(call, call.grad(0), {1});
-  if (reduction == "sum") return call.grad(0);
+  const LossReduction reduction = loss_reduction(call);
+  if (reduction == LossReduction::none) return unsqueeze(call, call.grad(0), {1});
+  if (reduction == LossReduction::sum) return call.grad(0);
   Attrs attrs;
   attrs.set("keepdims", std::int64_t{0});
   return call.quotient(call.grad(0), call.add("ReduceSum", {labels.weights}, std::move(attrs)));
@@ -49,7 +50,7 @@ void give_weights(BuildCall& call, const Labels& labels, ValueId log_probs, Valu
   Attrs along;
   along.set("axis", std::int64_t{1});
   ValueId losses = call.add("Neg", {call.add("GatherElements", {log_probs, labels.classes}, std::move(along))});
-  if (call.text("reduction") == "mean") losses = call.difference(losses, call.out(0));
+  if (loss_reduction(call) == LossReduction::mean) losses = call.difference(losses, call.out(0));
   const ValueId parts = where_counted(call, labels, call.product(of_losses, losses));
   Attrs attrs;
   attrs.set("reduction", std::string("add"));

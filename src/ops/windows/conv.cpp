@@ -18,7 +18,7 @@ namespace {
 
 void infer_conv(InferCall& call) {
   if (call.has_input(2)) require_rank(call, 2, 1);
-  infer_convolution(call, 0, 1);
+  infer_convolution(call, 0, 1, 2);
 }
 
 void eval_conv(EvalCall& call) {
@@ -47,6 +47,7 @@ Shape state_shape(const Shape& x, const Shape& w) {
 
 void infer_causal_conv(InferCall& call) {
   infer_same_shape(call);
+  if (call.ranked(1) && call.rank(1) > 0) check_bias(call, 2, call.shape(1)[0]);
   if (call.ranked(3)) call.set_shape(1, call.shape(3));
   if (call.ranked(0) && call.ranked(1)) call.set_shape(1, state_shape(call.shape(0), call.shape(1)));
 }

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "ops/shared/delegate.h"
 #include "ops/shared/range_rules.h"
+#include "ops/windows/window.h"
 #include "tensor/convert.h"
 
 namespace finity {
@@ -128,8 +129,7 @@ class ConvSums {
 }  // namespace
 
 ConvSpec conv_spec(const RangeCall& call, const AbsTensor& w) {
-  ConvSpec spec{.groups = call.integer("group", 1)};
-  if (spec.groups < 1) throw Error("attribute 'group' is " + std::to_string(spec.groups));
+  ConvSpec spec{.groups = group_count(call)};
   const std::string auto_pad = call.text("auto_pad", "NOTSET");
   const std::vector<std::int64_t> pads = call.integers("pads");
   if (is_same(auto_pad)) spec.padded = reaches_out(call, w);
@@ -353,7 +353,7 @@ SumGrid transpose_by_ranges(const RangeCall& call, std::int64_t groups) {
 
 void range_conv_transpose(RangeCall& call) {
   const AbsTensor& x = call.in(0);
-  const std::int64_t groups = call.integer("group", 1);
+  const std::int64_t groups = group_count(call);
   const Type& type = call.out_type(0);
   const bool no_channels = x.ranked && x.rank() > 1 && x.sizes[1] == 0;  // then every result is a sum of nothing
   if (x.hull().is_empty() && !no_channels) return call.out(0, empty_range());
@@ -421,7 +421,7 @@ void range_deform_conv(RangeCall& call) {
   const std::optional<Weights> weights = weights_of(call, 1);
   const ContractOperand w{&call.in(1), weights ? &*weights : nullptr, {}};
   const std::vector<double> addend = channel_addend(call, 3);
-  const ConvSpec spec{.groups = std::max<std::int64_t>(call.integer("group", 1), 1), .padded = true};
+  const ConvSpec spec{.groups = group_count(call), .padded = true};
   Contracted result = conv_sums(call, x, w, spec, call.out_type(0), addend);
   if (call.has_range(3) && !result.added) add_channels(result.sums, call.in(3));
   call.out(0, rounded(call, call.out_type(0), result.sums));

@@ -12,6 +12,7 @@
 #include "ops/shared/shapes.h"
 #include "ops/table/families.h"
 #include "ops/windows/conv_range.h"
+#include "ops/windows/direct_convolution.h"
 #include "ops/windows/window.h"
 #include "tensor/convert.h"
 
@@ -99,12 +100,6 @@ Dim transposed_dim(const Window& window, const OutputSpec& spec, std::size_t i, 
   return Dim::of(place_transposed(window, spec, i, size.size).input);
 }
 
-std::int64_t group_count(const Call& call) {
-  const std::int64_t groups = call.integer("group");
-  if (groups < 1) throw Error("attribute 'group' is " + std::to_string(groups));
-  return groups;
-}
-
 // [N, C, ...] and [C, M / group, ...] -> [N, M, ...]
 Shape conv_transpose_shape(const Call& call, const Shape& x, const Shape& w) {
   if (x.size() < 3) throw Error("input X has rank " + std::to_string(x.size()) + ", expected at least 3");
@@ -130,7 +125,9 @@ void infer_conv_transpose(InferCall& call) {
   // They have the same rank, so one of them is enough to know it.
   const Shape x = call.ranked(0) ? call.shape(0) : Shape(call.rank(1));
   const Shape w = call.ranked(1) ? call.shape(1) : Shape(call.rank(0));
-  call.set_shape(0, conv_transpose_shape(call, x, w));
+  Shape out = conv_transpose_shape(call, x, w);
+  check_bias(call, 2, out[1]);
+  call.set_shape(0, std::move(out));
 }
 
 struct TransposePlan {

@@ -17,7 +17,7 @@ namespace finity {
 
 namespace {
 
-void infer_deform_conv(InferCall& call) { infer_convolution(call, 0, 1); }
+void infer_deform_conv(InferCall& call) { infer_convolution(call, 0, 1, 3); }
 
 // Up to 2^n neighbours of a fractional position with their weights; those outside the input are left out.
 struct Corner {

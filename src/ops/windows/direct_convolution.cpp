@@ -12,12 +12,6 @@ namespace finity {
 
 namespace {
 
-std::int64_t group_count(const Call& call) {
-  const std::int64_t groups = call.integer("group", 1);
-  if (groups < 1) throw Error("attribute 'group' is " + std::to_string(groups));
-  return groups;
-}
-
 void check_channels(std::int64_t groups, const Dim& channels, const Shape& w) {
   std::int64_t wanted = 0;
   if (w[1].known() && __builtin_mul_overflow(w[1].size, groups, &wanted)) throw Error("too many channels");
@@ -40,13 +34,24 @@ void require_spatial(const Shape& x, const Shape& w) {
 
 }  // namespace
 
-void infer_convolution(InferCall& call, std::size_t x_input, std::size_t w_input) {
+void check_bias(const InferCall& call, std::size_t bias, const Dim& channels) {
+  if (!call.has_input(bias) || !call.ranked(bias)) return;
+  require_rank(call, bias, 1);
+  const Dim& count = call.shape(bias)[0];
+  if (count.known() && channels.known() && count.size != channels.size) {
+    throw Error("the bias has " + std::to_string(count.size) + " elements for " + std::to_string(channels.size) +
+                " output channels");
+  }
+}
+
+void infer_convolution(InferCall& call, std::size_t x_input, std::size_t w_input, std::optional<std::size_t> bias) {
   if (!call.ranked(x_input) && !call.ranked(w_input)) return;
   // They have the same rank, so one of them is enough to know it.
   const Shape x = call.ranked(x_input) ? call.shape(x_input) : unknown_shape_of(call.in(x_input), call.rank(w_input));
   const Shape w = call.ranked(w_input) ? call.shape(w_input) : unknown_shape_of(call.in(w_input), call.rank(x_input));
   require_spatial(x, w);
   check_channels(group_count(call), x[1], w);
+  if (bias) check_bias(call, *bias, w[0]);
   const Window window = read_window(call, x.size() - 2, std::span(w).subspan(2));
   Shape out{x[0], w[0]};
   for (std::size_t i = 0; i < window.axes.size(); ++i)

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -24,7 +25,9 @@ struct ConvPlan {
 };
 
 // [N, M, output...] for inputs `x` and `w` of the node; unknown parts stay unknown.
-void infer_convolution(InferCall& call, std::size_t x, std::size_t w);
+void infer_convolution(InferCall& call, std::size_t x, std::size_t w, std::optional<std::size_t> bias = {});
+// Throws Error unless input `bias`, where there is one, has one element per output channel.
+void check_bias(const InferCall& call, std::size_t bias, const Dim& channels);
 // Throws Error when the shapes do not fit each other and the attributes.
 ConvPlan plan_convolution(const Call& call, const Dims& x, const Dims& w);
 

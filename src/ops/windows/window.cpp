@@ -75,6 +75,12 @@ std::vector<std::int64_t> per_axis(const Call& call, std::string_view name, std:
   return values;
 }
 
+std::int64_t group_count(const Call& call) {
+  const std::int64_t groups = call.integer("group", 1);
+  if (groups < 1) throw Error("attribute 'group' is " + std::to_string(groups));
+  return groups;
+}
+
 Window read_window(const Call& call, std::size_t spatial_rank, std::span<const Dim> weights) {
   const std::vector<std::int64_t> kernel = kernel_sizes(call, spatial_rank, weights);
   const std::vector<std::int64_t> strides = per_axis(call, "strides", spatial_rank);

@@ -40,6 +40,9 @@ struct Window {
 // kernel when kernel_shape is absent, and checked against it otherwise. An explicit auto_pad overrides pads.
 Window read_window(const Call& call, std::size_t spatial_rank, std::span<const Dim> weights = {});
 
+// Into how many groups a convolution splits its channels. Throws Error when it is below 1.
+std::int64_t group_count(const Call& call);
+
 // An attribute that has one positive number per spatial axis; 1 everywhere when absent.
 std::vector<std::int64_t> per_axis(const Call& call, std::string_view name, std::size_t spatial_rank);
 

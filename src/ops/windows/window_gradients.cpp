@@ -134,7 +134,7 @@ double most_from(const AbsTensor& x, std::size_t first) {
 void range_input_gradient(RangeCall& call) {
   const AbsTensor& w = call.in(1);
   const double channels = w.ranked && w.rank() > 0 ? w.size_limits(0).most : kManyElements;
-  const double groups = static_cast<double>(std::max<std::int64_t>(call.integer("group"), 1));
+  const double groups = static_cast<double>(group_count(call));
   range_products(call, call.hull(0), call.hull(1), std::min(channels / groups * most_from(w, 2), kManyElements));
 }
 
