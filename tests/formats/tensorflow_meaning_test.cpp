@@ -351,6 +351,24 @@ TEST(TensorflowBounds, LettersOfDecodedTexts) {
   }
 }
 
+// In functions, where results have names: the letters of the second text, not where the first stands.
+TEST(TensorflowBounds, LettersOfTextsInFunctions) {
+  const std::string graph =
+      placeholder("x", "FLOAT", "dim { size: 5 } dim { size: 2 } dim { size: 9 }") +
+      placeholder("l", "INT32", "dim { size: 2 }") +
+      node("r", "PartitionedCall", {"x", "l"}, {{"f", "func { name: \"decode\" }"}}) +
+      "library { function { signature { name: \"decode\" input_arg { name: \"scores\" type: DT_FLOAT } input_arg { "
+      "name: "
+      "\"lengths\" type: DT_INT32 } output_arg { name: \"letters\" type: DT_FLOAT } } node_def { name: \"d\" op: "
+      "\"CTCBeamSearchDecoder\" input: \"scores\" input: \"lengths\" attr { key: \"top_paths\" value { i: 2 } } } "
+      "node_def "
+      "{ name: \"c\" op: \"Cast\" input: \"d:decoded_values:1\" attr { key: \"SrcT\" value { type: DT_INT64 } } attr { "
+      "key: "
+      "\"DstT\" value { type: DT_FLOAT } } } ret { key: \"letters\" value: \"c:y:0\" } } }\n";
+  EXPECT_EQ(verdict_of(shifted(graph, -7), "y"), Verdict::possible);
+  EXPECT_EQ(verdict_of(shifted(graph, -8), "y"), Verdict::proved);
+}
+
 TEST(TensorflowBounds, DistancesOfTexts) {
   const auto distance = [](bool normalize) {
     const std::string two = "dim { size: 2 }";

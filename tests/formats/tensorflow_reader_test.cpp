@@ -278,6 +278,7 @@ TEST_F(TensorflowFiles, MissingAndShortWeightsAreSaid) {
 // A table with one block of entries, as the index of a checkpoint is.
 class Table {
  public:
+  explicit Table(bool compressed = false) : compressed_(compressed) {}
   void add(const std::string& key, const std::string& value) {
     varint(block_, 0);
     varint(block_, key.size());
@@ -308,25 +309,25 @@ class Table {
     for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(value | 0x80));
     out.push_back(static_cast<char>(value));
   }
-  // One restart point, then the trailer: not compressed, a checksum.
-  static std::string finished(const std::string& block) {
+  // One restart point, then the trailer: is it compressed, a checksum.
+  std::string finished(const std::string& block) const {
+    if (compressed_) return packed(block) + std::string("\1\0\0\0\0", 5);
     return block + std::string("\0\0\0\0\1\0\0\0", 8) + std::string(5, '\0');
   }
+  // By Snappy: the block and a zero as they are, three copies of the byte before, 1 and 0 as they are, two copies.
+  static std::string packed(const std::string& block) {
+    std::string out;
+    varint(out, block.size() + 8);
+    const std::size_t last = block.size();  // of block and zero, counted from 0
+    out += "\xf4" + std::string{static_cast<char>(last & 0xff), static_cast<char>(last >> 8)};
+    return out + block + std::string("\0\x0a\1\0\x04\1\0\x06\1\0", 10);
+  }
   std::string block_;
+  bool compressed_ = false;
 };
 
-TEST_F(TensorflowFiles, CheckpointsOfSavedModels) {
-  wire::WireWriter header, entry;
-  header.integer(1, 1);
-  entry.integer(1, 1);  // float
-  entry.message(2, [&] { entry.message(2, [&] { entry.integer(1, 2); }); });
-  entry.integer(4, 4);
-  entry.integer(5, 8);
-  Table table;
-  table.add("", header.take());
-  table.add("layer/kernel", entry.take());
-  write("variables/variables.index", table.bytes());
-  write("variables/variables.data-00000-of-00001", floats({9, 3, -4}));
+// A graph whose variable w is what a checkpoint has under "layer/kernel".
+std::string restored_model() {
   const std::string names = constant("names", "STRING", "string_val: \"layer/kernel\"", "dim { size: 1 }");
   const std::string graph =
       names + node("w", "VariableV2", {}, {type("dtype", "FLOAT"), {"shape", "shape { dim { size: 2 } }"}}) +
@@ -334,13 +335,71 @@ TEST_F(TensorflowFiles, CheckpointsOfSavedModels) {
       constant("file", "STRING", "string_val: \"f\"") +
       constant("slices", "STRING", "string_val: \"\"", "dim { size: 1 }") + node("assign", "Assign", {"w", "restore"}) +
       node("y", "Neg", {"w"}) + kVersions;
-  const std::string path =
-      write("saved_model.pb",
-            tensorflow::binary_from_text("saved_model_schema_version: 1 meta_graphs { graph_def { " + graph + " } }",
-                                         tensorflow::kSavedModel));
+  return tensorflow::binary_from_text("saved_model_schema_version: 1 meta_graphs { graph_def { " + graph + " } }",
+                                      tensorflow::kSavedModel);
+}
+
+// Two floats from the second on, in the last of so many data files.
+std::string checkpoint_index(std::int64_t files, bool compressed) {
+  wire::WireWriter header, entry;
+  header.integer(1, files);
+  entry.integer(1, 1);  // float
+  entry.message(2, [&] { entry.message(2, [&] { entry.integer(1, 2); }); });
+  entry.integer(3, files - 1);
+  entry.integer(4, 4);
+  entry.integer(5, 8);
+  Table table(compressed);
+  table.add("", header.take());
+  table.add("layer/kernel", entry.take());
+  return table.bytes();
+}
+
+TEST_F(TensorflowFiles, CheckpointsOfSavedModels) {
+  const std::string path = write("saved_model.pb", restored_model());
+  write("variables/variables.data-00000-of-00001", floats({9, 3, -4}));
+  write("variables/variables.data-00001-of-00002", floats({9, 5, -6}));
   std::vector<Note> notes;
-  const Graph g = read_model(path, notes);
-  EXPECT_EQ(value_of(g, "y"), (Values{-3, 4}));
+  for (const bool compressed : {false, true}) {
+    write("variables/variables.index", checkpoint_index(1, compressed));
+    EXPECT_EQ(value_of(read_model(path, notes), "y"), (Values{-3, 4})) << compressed;
+    write("variables/variables.index", checkpoint_index(2, compressed));
+    EXPECT_EQ(value_of(read_model(path, notes), "y"), (Values{-5, 6})) << compressed;
+  }
+  EXPECT_TRUE(notes.empty());
+}
+
+TEST_F(TensorflowFiles, AMissingDataFileOfACheckpointIsSaid) {
+  const std::string path = write("saved_model.pb", restored_model());
+  write("variables/variables.index", checkpoint_index(1, false));
+  std::vector<Note> notes;
+  const Graph graph = read_model(path, notes);
+  ASSERT_EQ(notes.size(), 2U);
+  EXPECT_EQ(notes[0].text, "'variables.data-00000-of-00001' is missing");
+  EXPECT_EQ(notes[1].text, "1 have no numbers in the checkpoint; their initialisers count");
+  EXPECT_EQ(node_named(graph, "y")->inputs.size(), 1U);
+}
+
+// Whatever is cut off or changed: an error of one line, or numbers.
+TEST_F(TensorflowFiles, DamagedIndexesAreRefused) {
+  const std::string path = write("saved_model.pb", restored_model());
+  write("variables/variables.data-00000-of-00001", floats({9, 3, -4}));
+  const std::string whole = checkpoint_index(1, true);
+  int refused = 0;
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    for (const char change : {'\x01', '\x7f', '\x80'}) {
+      std::string index = whole;
+      index[at] = static_cast<char>(index[at] ^ change);
+      write("variables/variables.index", index);
+      try {
+        std::vector<Note> notes;
+        read_model(path, notes);
+      } catch (const Error& error) {
+        ++refused;
+        EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+      }
+    }
+  }
+  EXPECT_GT(refused, static_cast<int>(whole.size()));
 }
 
 }  // namespace

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <filesystem>
 #include <map>
 
 #include "base/mapped_file.h"
 #include "formats/tensorflow/attr_value.h"
+#include "formats/tensorflow/snappy.h"
 #include "formats/tensorflow/tensor_proto.h"
 
 namespace finity::tensorflow {
@@ -55,11 +57,15 @@ T plain(Bytes bytes, std::size_t at) {
 
 using Entries = std::vector<std::pair<std::string, Bytes>>;
 
+using Unpacked = std::deque<std::vector<std::byte>>;  // blocks that were compressed; entries point into them
+
 // A block of entries whose keys share beginnings.
-Entries read_block(Bytes file, std::uint64_t offset, std::uint64_t size) {
+Entries read_block(Bytes file, std::uint64_t offset, std::uint64_t size, Unpacked& unpacked) {
   if (offset > file.size() || size >= file.size() - offset) throw Error("is truncated or damaged");
-  const Bytes block = file.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(size));
-  if (file[static_cast<std::size_t>(offset + size)] != std::byte{0}) throw Unsupported("is compressed");
+  Bytes block = file.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(size));
+  const std::byte compression = file[static_cast<std::size_t>(offset + size)];
+  if (compression > std::byte{1}) throw Unsupported("is compressed in a way that is not known");
+  if (compression == std::byte{1}) block = unpacked.emplace_back(unpack_snappy(block));
   if (block.size() < 4) throw Error("is truncated or damaged");
   const std::uint64_t restarts = plain<std::uint32_t>(block, block.size() - 4);
   if (restarts * 4 + 4 > block.size()) throw Error("is truncated or damaged");
@@ -84,7 +90,7 @@ std::pair<std::uint64_t, std::uint64_t> read_handle(Bytes bytes) {
   return {offset, reader.varint()};
 }
 
-Entries read_table(Bytes file) {
+Entries read_table(Bytes file, Unpacked& unpacked) {
   if (file.size() < kFooter || plain<std::uint64_t>(file, file.size() - 8) != kMagic) {
     throw Error("is not the index of a checkpoint");
   }
@@ -94,9 +100,9 @@ Entries read_table(Bytes file) {
   const std::uint64_t offset = footer.varint();
   const std::uint64_t size = footer.varint();
   Entries all;
-  for (const auto& [key, handle] : read_block(file, offset, size)) {
+  for (const auto& [key, handle] : read_block(file, offset, size, unpacked)) {
     const auto [start, length] = read_handle(handle);
-    for (auto& entry : read_block(file, start, length)) all.push_back(std::move(entry));
+    for (auto& entry : read_block(file, start, length, unpacked)) all.push_back(std::move(entry));
   }
   return all;
 }
@@ -143,23 +149,34 @@ std::string shard_path(const std::string& prefix, std::int64_t shard, std::int64
   return prefix + text;
 }
 
+// Null with a note when it is not there.
+std::shared_ptr<const MappedFile> open_shard(const std::string& path, std::vector<Note>& notes) {
+  std::error_code error;
+  if (std::filesystem::is_regular_file(path, error)) return MappedFile::open(path);
+  notes.push_back({"variables", "'" + std::filesystem::path(path).filename().string() + "' is missing"});
+  return nullptr;
+}
+
 }  // namespace
 
-std::unordered_map<std::string, ConstantPtr> read_checkpoint(const std::string& prefix) {
+std::unordered_map<std::string, ConstantPtr> read_checkpoint(const std::string& prefix, std::vector<Note>& notes) {
   const std::string path = prefix + ".index";
   const auto index = MappedFile::open(path);
   std::unordered_map<std::string, ConstantPtr> result;
   std::map<std::int64_t, std::shared_ptr<const MappedFile>> shards;
   try {
-    const Entries entries = read_table(index->bytes());
+    Unpacked unpacked;
+    const Entries entries = read_table(index->bytes(), unpacked);
     const std::int64_t count = shard_count(entries);
     for (const auto& [key, message] : entries) {
       if (key.empty()) continue;
       const BundleEntry entry = read_entry(message);
       const bool numbers = is_float(entry.dtype) || is_int(entry.dtype) || entry.dtype == DType::boolean;
       if (!numbers || entry.sliced || entry.shard < 0 || entry.shard >= count) continue;
-      std::shared_ptr<const MappedFile>& shard = shards[entry.shard];
-      if (!shard) shard = MappedFile::open(shard_path(prefix, entry.shard, count));
+      const auto [place, is_new] = shards.try_emplace(entry.shard);
+      if (is_new) place->second = open_shard(shard_path(prefix, entry.shard, count), notes);
+      const std::shared_ptr<const MappedFile>& shard = place->second;
+      if (!shard) continue;
       const Bytes bytes = shard->bytes();
       if (entry.offset < 0 || entry.size < 0 || entry.size > static_cast<std::int64_t>(bytes.size()) ||
           entry.offset > static_cast<std::int64_t>(bytes.size()) - entry.size) {

@@ -11,8 +11,9 @@
 
 namespace finity::tensorflow {
 
-// All tensors of a checkpoint with the path `prefix`, as views into its files. Throws Error naming the file.
-std::unordered_map<std::string, ConstantPtr> read_checkpoint(const std::string& prefix);
+// All tensors of a checkpoint with the path `prefix`, as views into its files. Those of a data file that is not there
+// are left out, with a note. Throws Error naming the file.
+std::unordered_map<std::string, ConstantPtr> read_checkpoint(const std::string& prefix, std::vector<Note>& notes);
 
 // Gives the graph's variables their trained numbers where `directory` has a checkpoint.
 void add_trained_weights(const std::string& directory, GraphDef& graph, std::vector<Note>& notes);

@@ -56,6 +56,10 @@ constexpr Names kNames[] = {
     {"NonMaxSuppressionV5", "selected_indices selected_scores valid_outputs"},
     {"CombinedNonMaxSuppression", "nmsed_boxes nmsed_scores nmsed_classes valid_detections"},
     {"CTCLoss", "loss gradient"},
+    {"CTCGreedyDecoder", "decoded_indices decoded_values decoded_shape log_probability"},
+    {"CTCBeamSearchDecoder", "decoded_indices decoded_values decoded_shape log_probability"},
+    {"DenseToDenseSetOperation", "result_indices result_values result_shape"},
+    {"SparseCross", "output_indices output_values output_shape"},
     {"StatelessRandomGetKeyCounter", "key counter"},
     {"StatelessRandomGetKeyCounterAlg", "key counter alg"},
     {"LSTMBlockCell", "i cs f o ci co h"},
@@ -65,6 +69,10 @@ constexpr Names kNames[] = {
     {"CudnnRNN", "output output_h output_c reserve_space"},
     {"CudnnRNNV2", "output output_h output_c reserve_space host_reserved"},
     {"CudnnRNNV3", "output output_h output_c reserve_space host_reserved"},
+    {"CudnnRNNBackprop", "input_backprop input_h_backprop input_c_backprop params_backprop"},
+    {"CudnnRNNBackpropV2", "input_backprop input_h_backprop input_c_backprop params_backprop"},
+    {"CudnnRNNBackpropV3", "input_backprop input_h_backprop input_c_backprop params_backprop"},
+    {"LSTMBlockCellGrad", "cs_prev_grad dicfo wci_grad wcf_grad wco_grad"},
     {"ReaderReadV2", "key value"},
     {"ReaderRead", "key value"},
     {"SampleDistortedBoundingBox", "begin size bboxes"},
@@ -132,7 +140,11 @@ int first_output(const GraphDef& graph, const NodeDef& node, std::string_view na
     }
   }
   const auto* found = std::ranges::find(kNames, node.op, &Names::op);
-  return found == std::end(kNames) ? 0 : position(found->outputs, name);
+  if (found == std::end(kNames)) return 0;
+  // Of a search for several texts, one result each.
+  const std::vector<std::int64_t> paths = integers_of(node, node.op == "CTCBeamSearchDecoder" ? "top_paths" : "");
+  const std::int64_t each = paths.empty() ? 1 : std::clamp<std::int64_t>(paths.front(), 1, 1000);
+  return position(found->outputs, name) * static_cast<int>(each);
 }
 
 std::vector<DType> output_dtypes(const GraphDef& graph, const NodeDef& node) {

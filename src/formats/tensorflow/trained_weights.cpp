@@ -100,7 +100,7 @@ void add_trained_weights(const std::string& directory, GraphDef& graph, std::vec
   const std::filesystem::path prefix = std::filesystem::path(directory) / "variables" / "variables";
   std::error_code error;
   if (directory.empty() || !std::filesystem::is_regular_file(prefix.string() + ".index", error)) return;
-  const std::unordered_map<std::string, ConstantPtr> tensors = read_checkpoint(prefix.string());
+  const std::unordered_map<std::string, ConstantPtr> tensors = read_checkpoint(prefix.string(), notes);
   std::unordered_map<std::string_view, std::string> names;
   find_names(graph, graph.nodes, nullptr, names);
   find_names_in_calls(graph, names);
@@ -117,7 +117,8 @@ void add_trained_weights(const std::string& directory, GraphDef& graph, std::vec
     else graph.weights[std::string(node.name)] = found->second;
   }
   if (missing > 0) {
-    notes.push_back({"variables", std::to_string(missing) + " are not in the checkpoint; their initialisers count"});
+    notes.push_back(
+        {"variables", std::to_string(missing) + " have no numbers in the checkpoint; their initialisers count"});
   }
 }
 
