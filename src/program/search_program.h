@@ -46,12 +46,13 @@ struct ProgramSearch {
   std::function<void(const struct ProgramOutcome&)> found = {};
 };
 
-// A site that did not fail, and how near it came.
+// A site that did not fail, and how near it came, or why nothing walked towards it.
 struct OpenSite {
   std::string title = {};
   std::string rule = {};
   double closest = 0;
-  std::string closest_text = {};
+  std::string closest_text = {};  // or why it was not searched
+  bool searched = true;
 };
 
 struct ProgramOutcome {
@@ -77,10 +78,11 @@ struct ProgramOutcome {
   std::string refused = {};               // why LibTorch could not be used, when it was there
   std::size_t proved = 0;                 // sites that the check proved
   std::size_t suspects = 0;               // sites that were searched
+  std::size_t unsearched = 0;             // sites that could not be, and are not proved
   std::vector<double> trace = {};         // suspect loss over the iterations, thinned
   TrainingRun run = {};                   // what happened, from the start; only when hit
   std::vector<ProgramOutcome> more = {};  // failures at other sites, when all were asked for
-  std::vector<OpenSite> open = {};        // sites that were searched without a failure
+  std::vector<OpenSite> open = {};        // sites without a failure, searched or not
 };
 
 // By LibTorch when `torch` is given and lowers all of the program, else by the reference. Throws Error when the program

@@ -152,7 +152,10 @@ class Preparer {
     }
     std::set<std::string> named;
     for (const Finding& finding : ordered()) {
-      if (!finding.node.valid() || checked_.graph.node(finding.node).body != Graph::kMain) continue;
+      if (!finding.node.valid()) {
+        if (sites.empty() && finding.verdict != Verdict::proved) leave_out(finding, "it belongs to no node");
+        continue;
+      }
       bool wanted = sites.empty() && finding.verdict != Verdict::proved;
       for (const std::string& site : sites) {
         if (!matches(finding, site)) continue;
@@ -161,7 +164,8 @@ class Preparer {
       }
       if (!wanted) continue;
       if (!tried_.insert({finding.node, finding.rule}).second) continue;
-      add(finding);
+      if (checked_.graph.node(finding.node).body != Graph::kMain) leave_out(finding, "it is inside a branch or loop");
+      else add(finding);
     }
     for (const std::string& site : sites) {
       if (!named.contains(site)) throw Error("--site: no hazard of the program is at '" + site + "'");
@@ -223,10 +227,16 @@ class Preparer {
     try {
       const bool written = add_hazards(finding, node, suspect) || add_overflow(finding, node, suspect);
       if (written) prepared_.suspects.push_back(std::move(suspect));
-      else prepared_.notes.push_back(suspect.title + ": no quantity to walk along");
+      else leave_out(finding, "there is no quantity to walk along");
     } catch (const Error& error) {
-      prepared_.notes.push_back(suspect.title + ": " + error.what());
+      leave_out(finding, error.what());
     }
+  }
+
+  void leave_out(const Finding& finding, std::string why) {
+    const std::string title =
+        finding.node.valid() ? describe(checked_.graph, checked_.graph.node(finding.node)) : "the whole program";
+    prepared_.unsearched.push_back({.title = title, .rule = std::string(finding.rule), .why = std::move(why)});
   }
 
   bool add_hazards(const Finding& finding, const Node& node, Suspect& suspect) {

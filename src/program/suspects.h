@@ -37,14 +37,21 @@ struct SiteVerdict {
   bool proved = false;
 };
 
+// What the check did not prove and no search can walk towards: inside a branch or loop, an op that is not modelled.
+struct Unsearched {
+  std::string title = {};
+  std::string rule = {};
+  std::string why = {};
+};
+
 // A program ready to be searched: its graph has the backward pass and the suspect losses behind it.
 struct Prepared {
   Program program = {};
   std::vector<Suspect> suspects = {};
   std::vector<std::string> gradients = {};  // values: what training computes for the weights
   std::vector<SiteVerdict> verdicts = {};
-  std::size_t proved = 0;               // sites that need no search
-  std::vector<std::string> notes = {};  // sites of which no loss could be written, and why
+  std::size_t proved = 0;                   // sites that need no search
+  std::vector<Unsearched> unsearched = {};  // sites of which no loss could be written, and why
 };
 
 // The program's graph with what training computes for its weights behind it, as outputs "gradient of W".
