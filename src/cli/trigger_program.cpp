@@ -57,6 +57,8 @@ ProgramSearch search_of(const CheckSettings& settings, const ProgramSettings& ow
   return search;
 }
 
+bool is_proved(const ProgramOutcome& outcome) { return outcome.suspects + outcome.unsearched == 0; }
+
 std::string title_of(const ProgramOutcome& outcome) {
   const Rule* rule = outcome.rule.empty() ? nullptr : find_rule(outcome.rule);
   std::string text = rule != nullptr ? rule_title(*rule) : std::string("not finite");
@@ -94,6 +96,10 @@ std::string weights_text(const Program& program) {
   return std::isinf(reach) ? "for weights of any size" : program.weights.empty() ? "without weights" : text;
 }
 
+std::string text_of(const OpenSite& open) {
+  return (open.searched ? "closest " : "not searched, ") + printable(open.closest_text);
+}
+
 // Trained weights of which nobody said how large they get: with such weights nearly every sum may overflow.
 std::vector<std::string> weights_of_any_size(const Program& program) {
   std::vector<std::string> names;
@@ -114,7 +120,7 @@ void print_hint(const Program& program, const ProgramOutcome& outcome) {
   std::printf("  to prove more, say how large training makes weights: 'reach' of %s\n", text.c_str());
 }
 
-// Sites that were searched and did not fail, after those that did.
+// Sites that did not fail, after those that did.
 void print_open(const ProgramOutcome& outcome) {
   constexpr std::size_t kMost = 8;
   if (outcome.open.empty()) return;
@@ -122,29 +128,20 @@ void print_open(const ProgramOutcome& outcome) {
   for (std::size_t i = 0; i < std::min(kMost, outcome.open.size()); ++i) {
     const OpenSite& open = outcome.open[i];
     std::printf("    %s %s%s\n", open.rule.c_str(), printable(open.title).c_str(),
-                open.closest_text.empty() ? "" : (": closest " + open.closest_text).c_str());
+                open.closest_text.empty() ? "" : (": " + text_of(open)).c_str());
   }
   if (outcome.open.size() > kMost) std::printf("    and %zu more\n", outcome.open.size() - kMost);
 }
 
-// Sites that nobody can be sure of.
-void print_left_out(const ProgramOutcome& outcome) {
-  for (const UnsearchedSite& site : outcome.left_out) {
-    std::printf("  neither proved nor searched: %s at %s: %s\n", site.rule.c_str(), printable(site.title).c_str(),
-                printable(site.reason).c_str());
-  }
-}
-
 void print_miss(const std::string& path, const Program& program, const ProgramOutcome& outcome,
                 const ProgramSearch& search) {
-  if (outcome.suspects == 0 && outcome.left_out.empty()) {
+  if (is_proved(outcome)) {
     std::printf("%s: all %s of the training step proved, %s\n", printable(path).c_str(),
                 counted(outcome.proved, "site").c_str(), weights_text(program).c_str());
     return;
   }
-  std::printf("%s: %s at %s: no training run found that fails\n", printable(path).c_str(),
-              outcome.suspects > 0 ? "possible" : "unknown",
-              counted(outcome.suspects > 0 ? outcome.suspects : outcome.left_out.size(), "site").c_str());
+  std::printf("%s: possible at %s: no training run found that fails\n", printable(path).c_str(),
+              counted(outcome.suspects + outcome.unsearched, "site").c_str());
   std::printf("  searched by %s%s\n", effort_of(outcome, search).c_str(),
               outcome.stopped == "time"          ? ", until the time was up"
               : outcome.stopped == "interrupted" ? ", until it was interrupted"
@@ -152,15 +149,18 @@ void print_miss(const std::string& path, const Program& program, const ProgramOu
   if (!outcome.closest_text.empty()) {
     std::printf("  closest: %s at %s\n", outcome.closest_text.c_str(), printable(outcome.site).c_str());
   }
+  for (const OpenSite& open : outcome.open) {
+    if (open.searched) continue;
+    std::printf("  %s %s: %s\n", open.rule.c_str(), printable(open.title).c_str(), text_of(open).c_str());
+  }
 }
 
 nlohmann::ordered_json json_of(const std::string& path, const ProgramOutcome& outcome, const ProgramSearch& search,
                                const std::string& folder) {
   nlohmann::ordered_json json = {{"program", path},
-                                 {"verdict", outcome.hit                ? (outcome.confirmed ? "confirmed" : "seen")
-                                             : outcome.suspects > 0     ? "possible"
-                                             : outcome.left_out.empty() ? "proved"
-                                                                        : "unknown"},
+                                 {"verdict", outcome.hit          ? (outcome.confirmed ? "confirmed" : "seen")
+                                             : is_proved(outcome) ? "proved"
+                                                                  : "possible"},
                                  {"rule", outcome.rule},
                                  {"node", outcome.node_name},
                                  {"in_gradient", outcome.in_gradient},
@@ -186,11 +186,8 @@ void print_json(const std::string& path, const Program& program, const ProgramOu
   }
   json["open"] = nlohmann::ordered_json::array();
   for (const OpenSite& open : outcome.open) {
-    json["open"].push_back({{"site", open.title}, {"rule", open.rule}, {"closest", open.closest_text}});
-  }
-  json["left_out"] = nlohmann::ordered_json::array();
-  for (const UnsearchedSite& site : outcome.left_out) {
-    json["left_out"].push_back({{"site", site.title}, {"rule", site.rule}, {"reason", site.reason}});
+    json["open"].push_back(
+        {{"site", open.title}, {"rule", open.rule}, {open.searched ? "closest" : "not_searched", open.closest_text}});
   }
   json["weights_of_any_size"] = weights_of_any_size(program);
   std::printf("%s\n", json.dump(2).c_str());
@@ -254,7 +251,6 @@ int search_and_tell(Program program, const std::string& path, const CheckSetting
     if (!folders[i].empty()) std::printf("  witness: %s\n", printable(folders[i]).c_str());
   }
   if (outcome.hit && !json) print_open(outcome);
-  if (!json) print_left_out(outcome);
   if (!json) print_hint(program, outcome);
   std::fflush(stdout);
   const auto require_no_disproof = [&](const ProgramOutcome& found) {
@@ -269,8 +265,7 @@ int search_and_tell(Program program, const std::string& path, const CheckSetting
   if (broken) throw Error(path + ": the engine " + outcome.stopped);
   if (interrupted) finish_interrupted();
   if (outcome.hit) return 1;
-  const bool open = outcome.suspects > 0 || !outcome.left_out.empty();
-  return open && fail_on_of(settings) != Verdict::confirmed ? 1 : 0;
+  return !is_proved(outcome) && fail_on_of(settings) != Verdict::confirmed ? 1 : 0;
 }
 
 }  // namespace

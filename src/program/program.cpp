@@ -126,8 +126,21 @@ class Settler {
   // Samples may have another shape than the model's, as long as they have as many elements: images in rows.
   bool has_batch_axis(const ProgramInput& input, const Dims& dims) const {
     if (input.draw) return true;
+    if (is_whole_value(input, dims)) return false;
     const std::int64_t each = element_count(std::span(dims).subspan(1));
     return input.data.rank() > 0 && input.data.dim(0) > 0 && input.data.size() == input.data.dim(0) * each;
+  }
+
+  // A matrix that is just as long as the batch, where the samples come from inputs whose first axis has no size.
+  bool is_whole_value(const ProgramInput& input, const Dims& dims) const {
+    const auto is_sized = [&](const ProgramInput& which) {
+      const Type& type = graph_.value(which.id).type;
+      return type.ranked && !type.shape.empty() && type.shape.front().known();
+    };
+    const auto brings_samples = [&](const ProgramInput& other) {
+      return !other.draw && !is_sized(other) && other.data.rank() > 0 && other.data.dim(0) != program_.batch;
+    };
+    return is_sized(input) && input.data.dims() == dims && std::ranges::any_of(program_.inputs, brings_samples);
   }
 
   void settle_data(ProgramInput& input, const Dims& dims, DType dtype, const std::string& what) {

@@ -34,7 +34,9 @@ std::string closest_text(const Prepared& prepared, const std::string& site, doub
     return text;
   }
   std::snprintf(text, sizeof text, "%.6g away from ", closest);
-  return text + found->unsafe;
+  // A derivative is not computed where the forward pass has failed.
+  const bool hidden = found->in_gradient && closest <= 0;
+  return text + found->unsafe + (hidden ? ", where something before it fails" : "");
 }
 
 // What was seen before the worker was lost, repeated in a new one.
@@ -108,18 +110,23 @@ ProgramOutcome search_program(const Program& program, const ProgramSearch& optio
   const double before = watch.seconds(options.clock), wall_before = watch.seconds(ClockKind::wall);
   std::string refused;
   std::optional<ProgramOutcome> outcome;
-  const bool nothing_left = prepared.suspects.empty() && prepared.left_out.empty();
-  if (nothing_left && options.strategy == Strategy::automatic) outcome.emplace();
-  else if (torch != nullptr) outcome = in_worker(prepared, options, *torch, refused);
-  if (!outcome) outcome = drive(prepared, options, *make_reference_engine(prepared.program));
+  // Where everything is proved a short training only looks whether the proofs are true.
+  constexpr double kProved = 1;
+  ProgramSearch own = options;
+  if (prepared.suspects.empty() && prepared.unsearched.empty()) own.seconds = std::min(own.seconds, kProved);
+  if (torch != nullptr) outcome = in_worker(prepared, own, *torch, refused);
+  if (!outcome) outcome = drive(prepared, own, *make_reference_engine(prepared.program));
   outcome->seconds += before;
   outcome->wall_seconds += wall_before;
   outcome->first_seconds += before;
   outcome->closest_text = closest_text(prepared, outcome->site, outcome->closest);
   for (OpenSite& open : outcome->open) open.closest_text = closest_text(prepared, open.title, open.closest);
+  for (const Unsearched& left : prepared.unsearched) {
+    outcome->open.push_back({.title = left.title, .rule = left.rule, .closest_text = left.why, .searched = false});
+  }
   outcome->proved = prepared.proved;
   outcome->suspects = prepared.suspects.size();
-  outcome->left_out = prepared.left_out;
+  outcome->unsearched = prepared.unsearched.size();
   outcome->refused = std::move(refused);
   return std::move(*outcome);
 }

@@ -12,7 +12,6 @@
 #include "base/clock.h"
 #include "exec/worker.h"
 #include "program/program.h"
-#include "program/suspects.h"
 #include "program/training_run.h"
 
 namespace finity {
@@ -47,42 +46,43 @@ struct ProgramSearch {
   std::function<void(const struct ProgramOutcome&)> found = {};
 };
 
-// A site that did not fail, and how near it came.
+// A site that did not fail, and how near it came, or why nothing walked towards it.
 struct OpenSite {
   std::string title = {};
   std::string rule = {};
   double closest = 0;
-  std::string closest_text = {};
+  std::string closest_text = {};  // or why it was not searched
+  bool searched = true;
 };
 
 struct ProgramOutcome {
   bool hit = false;
-  bool confirmed = false;                     // the run was repeated from its start and failed again at the same step
-  double seconds = 0;                         // until the failure was seen, or until the search gave up
-  double wall_seconds = 0;                    // the same by the wall's clock, whichever clock the search counts in
-  double first_seconds = 0;                   // until anything failed, be it elsewhere than where it was asked for
-  std::uint64_t iterations = 0;               // passes over a batch, forward and backward
-  std::uint64_t steps = 0;                    // training steps of the run that failed
-  std::string node = {};                      // that made the first NaN or Inf: "node 'log' (Log)"
-  std::string node_name = {};                 // by name, else what it computes
-  std::string rule = {};                      // "FN102"; "" where no rule of the check speaks of it
-  std::string what = {};                      // "element [3] of 'y' is -Inf"
-  bool in_gradient = false;                   // the forward pass was finite, derivatives were not
-  bool at_site = false;                       // the node is one that was asked for, or belongs to the derivative of one
-  bool disproves = false;                     // the check had proved that this node cannot fail: a bug of finity
-  std::string site = {};                      // the site that was pursued when it happened
-  double closest = 0;                         // distance of the suspect loss when nothing failed
-  std::string closest_text = {};              // "0.25 away from <= 0"
-  std::string engine = {};                    // "libtorch" or "reference"
-  std::string stopped = {};                   // why it ended early: time, interrupted, the worker's last words
-  std::string refused = {};                   // why LibTorch could not be used, when it was there
-  std::size_t proved = 0;                     // sites that the check proved
-  std::size_t suspects = 0;                   // sites that were searched
-  std::vector<double> trace = {};             // suspect loss over the iterations, thinned
-  TrainingRun run = {};                       // what happened, from the start; only when hit
-  std::vector<ProgramOutcome> more = {};      // failures at other sites, when all were asked for
-  std::vector<OpenSite> open = {};            // sites that were searched without a failure
-  std::vector<UnsearchedSite> left_out = {};  // sites that are neither proved nor searched
+  bool confirmed = false;                 // the run was repeated from its start and failed again at the same step
+  double seconds = 0;                     // until the failure was seen, or until the search gave up
+  double wall_seconds = 0;                // the same by the wall's clock, whichever clock the search counts in
+  double first_seconds = 0;               // until anything failed, be it elsewhere than where it was asked for
+  std::uint64_t iterations = 0;           // passes over a batch, forward and backward
+  std::uint64_t steps = 0;                // training steps of the run that failed
+  std::string node = {};                  // that made the first NaN or Inf: "node 'log' (Log)"
+  std::string node_name = {};             // by name, else what it computes
+  std::string rule = {};                  // "FN102"; "" where no rule of the check speaks of it
+  std::string what = {};                  // "element [3] of 'y' is -Inf"
+  bool in_gradient = false;               // the forward pass was finite, derivatives were not
+  bool at_site = false;                   // the node is one that was asked for, or belongs to the derivative of one
+  bool disproves = false;                 // the check had proved that this node cannot fail: a bug of finity
+  std::string site = {};                  // the site that was pursued when it happened
+  double closest = 0;                     // distance of the suspect loss when nothing failed
+  std::string closest_text = {};          // "0.25 away from <= 0"
+  std::string engine = {};                // "libtorch" or "reference"
+  std::string stopped = {};               // why it ended early: time, interrupted, the worker's last words
+  std::string refused = {};               // why LibTorch could not be used, when it was there
+  std::size_t proved = 0;                 // sites that the check proved
+  std::size_t suspects = 0;               // sites that were searched
+  std::size_t unsearched = 0;             // sites that could not be, and are not proved
+  std::vector<double> trace = {};         // suspect loss over the iterations, thinned
+  TrainingRun run = {};                   // what happened, from the start; only when hit
+  std::vector<ProgramOutcome> more = {};  // failures at other sites, when all were asked for
+  std::vector<OpenSite> open = {};        // sites without a failure, searched or not
 };
 
 // By LibTorch when `torch` is given and lowers all of the program, else by the reference. Throws Error when the program

@@ -152,19 +152,19 @@ class Preparer {
     }
     std::set<std::string> named;
     for (const Finding& finding : ordered()) {
+      if (!finding.node.valid()) {
+        if (sites.empty() && finding.verdict != Verdict::proved) leave_out(finding, "it belongs to no node");
+        continue;
+      }
       bool wanted = sites.empty() && finding.verdict != Verdict::proved;
       for (const std::string& site : sites) {
-        if (!finding.node.valid() || !matches(finding, site)) continue;
+        if (!matches(finding, site)) continue;
         wanted = true;
         named.insert(site);
       }
       if (!wanted) continue;
-      if (!finding.node.valid()) {
-        leave_out(finding, "a constant, which no input changes");
-        continue;
-      }
       if (!tried_.insert({finding.node, finding.rule}).second) continue;
-      if (checked_.graph.node(finding.node).body != Graph::kMain) leave_out(finding, "inside a branch or a loop");
+      if (checked_.graph.node(finding.node).body != Graph::kMain) leave_out(finding, "it is inside a branch or loop");
       else add(finding);
     }
     for (const std::string& site : sites) {
@@ -227,18 +227,18 @@ class Preparer {
     try {
       const bool written = add_hazards(finding, node, suspect) || add_overflow(finding, node, suspect);
       if (written) prepared_.suspects.push_back(std::move(suspect));
-      else leave_out(finding, "it has no distance to walk along");
+      else leave_out(finding, "there is no quantity to walk along");
     } catch (const Error& error) {
       leave_out(finding, error.what());
     }
   }
 
-  void leave_out(const Finding& finding, const std::string& reason) {
-    if (finding.verdict == Verdict::proved) return;
-    const std::string title = finding.node.valid()    ? describe(checked_.graph, checked_.graph.node(finding.node))
-                              : finding.value.valid() ? "constant '" + checked_.graph.value(finding.value).name + "'"
-                                                      : std::string("the program");
-    prepared_.left_out.push_back({title, std::string(finding.rule), finding.reason.empty() ? reason : finding.reason});
+  void leave_out(const Finding& finding, const std::string& why) {
+    if (finding.verdict == Verdict::proved) return;  // asked for all the same
+    const std::string title =
+        finding.node.valid() ? describe(checked_.graph, checked_.graph.node(finding.node)) : "the whole program";
+    prepared_.unsearched.push_back(
+        {.title = title, .rule = std::string(finding.rule), .why = finding.reason.empty() ? why : finding.reason});
   }
 
   bool add_hazards(const Finding& finding, const Node& node, Suspect& suspect) {

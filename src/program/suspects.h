@@ -37,11 +37,11 @@ struct SiteVerdict {
   bool proved = false;
 };
 
-// A site that is not proved, and that no search can walk to: the answer is not green because of it.
-struct UnsearchedSite {
+// What the check did not prove and no search can walk towards: inside a branch or loop, an op that is not modelled.
+struct Unsearched {
   std::string title = {};
   std::string rule = {};
-  std::string reason = {};
+  std::string why = {};
 };
 
 // A program ready to be searched: its graph has the backward pass and the suspect losses behind it.
@@ -50,8 +50,8 @@ struct Prepared {
   std::vector<Suspect> suspects = {};
   std::vector<std::string> gradients = {};  // values: what training computes for the weights
   std::vector<SiteVerdict> verdicts = {};
-  std::size_t proved = 0;  // sites that need no search
-  std::vector<UnsearchedSite> left_out = {};
+  std::size_t proved = 0;                   // sites that need no search
+  std::vector<Unsearched> unsearched = {};  // sites of which no loss could be written, and why
 };
 
 // The program's graph with what training computes for its weights behind it, as outputs "gradient of W".

@@ -107,6 +107,26 @@ TEST(ProgramDescription, WrongOnesAreToldWithLineAndReason) {
   expect(with("[weights.w]", "[inputs.w]"), "p.toml:", "");
 }
 
+// Four rows in batches of two, and a matrix of two rows that is no sample.
+TEST(ProgramDescription, AMatrixAsLongAsTheBatchIsNoSample) {
+  constexpr std::string_view kModel = R"(opset 17
+graph g (x: float32[N, 2], eye: float32[2, 2]) -> (loss: float32[]) {
+  m = Mul(x, eye)
+  loss = ReduceSum(m) {keepdims = 0}
+})";
+  ProgramParts parts;
+  parts.graph = std::make_shared<const Graph>(parse_graph(kModel, "m.txt"));
+  const Program program = parse_program(R"(batch = 2
+[inputs.eye]
+values = [[1, 0], [0, 1]]
+[inputs.x]
+values = [[1, 2], [3, 4], [5, 6], [7, 8]]
+)",
+                                        "p.toml", "", parts);
+  EXPECT_FALSE(program.inputs[0].batched);
+  EXPECT_TRUE(program.inputs[1].batched);
+}
+
 TEST(Data, ReadsIdxCsvAndNpz) {
   const std::string folder = testing::TempDir();
   const auto file = [&](const char* name) { return folder + "/" + name; };

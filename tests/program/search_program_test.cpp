@@ -175,6 +175,53 @@ TEST(SearchProgram, SaysHowNearItCame) {
   EXPECT_EQ(outcome.stopped, "time");
 }
 
+constexpr std::string_view kBranch = R"(opset 17
+graph g (x: float32[N, 2], w: float32[2]) -> (loss: float32[]) {
+  const c: bool[] = {true}
+  m = Mul(x, w)
+  s = If(c) {
+    then_branch = graph yes () -> (l) {
+      l = Log(m)
+    },
+    else_branch = graph no () -> (r) {
+      r = Relu(m)
+    }
+  }
+  loss = ReduceMean(s) {keepdims = 0}
+})";
+
+// Nothing walks into branches, but what is there is not proved for that.
+TEST(SearchProgram, HazardsInsideBranchesStayOpen) {
+  const auto outcome = [](const std::string& range) {
+    const Program program = program_of(kBranch, "batch = 2\n[inputs.x]\nvalues = [[1,1],[1,1]]\nrange = " + range +
+                                                    "\n[weights.w]\nvalues = [1, 1]\nrange = [1, 1]\ntrain = false\n");
+    return found(program, Strategy::automatic, 0.2);
+  };
+  const ProgramOutcome open = outcome("[0, 1]");
+  EXPECT_EQ(open.suspects, 0u);
+  EXPECT_EQ(open.unsearched, 1u);
+  ASSERT_EQ(open.open.size(), 1u);
+  EXPECT_EQ(open.open[0].rule, "FN102");
+  EXPECT_FALSE(open.open[0].searched);
+  EXPECT_EQ(outcome("[0.5, 1]").unsearched, 0u);
+}
+
+TEST(SearchProgram, WhatIsProvedIsNotSearchedForLong) {
+  const Program program = program_of(kNorm, R"(batch = 2
+[inputs.x]
+values = [[0,1],[1,0]]
+range = [0, 1]
+[weights.w]
+values = [3, 3]
+range = [3, 3]
+train = false
+)");
+  const ProgramOutcome outcome = found(program, Strategy::automatic, 60);
+  EXPECT_FALSE(outcome.hit);
+  EXPECT_EQ(outcome.suspects + outcome.unsearched, 0u);
+  EXPECT_LT(outcome.seconds, 10);
+}
+
 TEST(SearchProgram, UnknownSitesAreErrors) {
   EXPECT_THROW(search_program(softmax("[0, 1]"), {.sites = {"nowhere"}}, nullptr), Error);
 }
