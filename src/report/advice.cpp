@@ -209,6 +209,10 @@ std::string Advisor::on_root(const Finding& finding) {
 std::string Advisor::on_exponential(const Finding& finding) {
   if (!finding.node.valid()) return "";
   const Node& node = graph().node(finding.node);
+  if (node.op_type == "Softplus") {
+    return "keep this node in float32, or export for operator set 22: in those before, ONNX Runtime computes it as "
+           "Log(Exp(x) + 1) in this format";
+  }
   if (node.op_type != "Exp" || !node.outputs.front().valid() || !node.inputs.front().valid()) return "";
   const ValueId result = node.outputs.front();
   const Node* shift = maker(node.inputs.front());
@@ -308,6 +312,11 @@ std::string Advisor::on_domain(const Finding& finding, const Rule& rule) const {
 // Nodes of the backward pass are not in the user's model: the forward operation is what can be changed.
 Advice Advisor::on_derivative(const Finding& finding) const {
   const Node& forward = graph().node(graph().node(finding.node).gradient_of);
+  if (is_one_of(finding.rule, {"FN203", "FN204", "FN205", "FN207"})) {
+    return {.fix = "the derivative of " + describe(graph(), forward) +
+                   " can be too large for the format: scale the loss down, bound what reaches that node, or declare "
+                   "narrower ranges (--range)"};
+  }
   return {.fix = "keep the operand of " + describe(graph(), forward) +
                  " away from where its derivative is not finite: add an epsilon before the operation (inside a root or "
                  "norm), and where a Where chooses, replace the operand before it too"};
