@@ -177,8 +177,8 @@ class TorchEngine final : public Engine {
   std::shared_ptr<const Graph> graph_;
   std::unique_ptr<TorchProgram> program_;
   std::unique_ptr<ScriptedProgram> scripted_;
-  RunRequest traced_;                       // what it was traced with
-  std::string script_;                      // a file that was given as TorchScript
+  RunRequest traced_;   // what it was traced with
+  std::string script_;  // a file that was given as TorchScript
 };
 
 }  // namespace

@@ -134,8 +134,8 @@ TEST(TorchScript, IsCheckedLikeAnyModel) {
 }
 
 TEST(TorchScript, WhatIsNotKnownStaysANamedNode) {
-  const jit::Module module = module_of(
-      "def forward(self, x):\n  y = torch.erfinv(x)\n  return torch.polygamma(1, y)\n", {});
+  const jit::Module module =
+      module_of("def forward(self, x):\n  y = torch.erfinv(x)\n  return torch.polygamma(1, y)\n", {});
   const ImportedScript read = import_script(saved(module));
   std::vector<std::string> unknown;
   for (const NodeId id : read.graph.main().nodes) {
@@ -167,9 +167,7 @@ TEST(TorchScript, FilesAreReadThroughTheWorker) {
   std::vector<Note> notes;
   const Graph graph = read_model(file.string(), notes);
   const auto is_product = [&](NodeId id) { return graph.node(id).op_type == "MatMul" && graph.node(id).op != nullptr; };
-  const auto is_unknown = [&](NodeId id) {
-    return graph.node(id).op_type == "erfinv" && graph.node(id).op == nullptr;
-  };
+  const auto is_unknown = [&](NodeId id) { return graph.node(id).op_type == "erfinv" && graph.node(id).op == nullptr; };
   EXPECT_TRUE(std::ranges::any_of(graph.main().nodes, is_product));
   EXPECT_TRUE(std::ranges::any_of(graph.main().nodes, is_unknown));
   const auto says_why = [](const Note& note) { return note.text == "aten::erfinv: is not known"; };

@@ -43,7 +43,8 @@ void encoder_layer(ScriptCall& call) {
   const auto norm_1 = [&](ValueId x) { return norm(x, "norm_weight_1", "norm_bias_1"); };
   const auto norm_2 = [&](ValueId x) { return norm(x, "norm_weight_2", "norm_bias_2"); };
   const ValueId source = call.tensor("src");
-  ValueId x = self_attention(call, first ? norm_1(source) : source, call.integer("embed_dim"), call.integer("num_heads"));
+  ValueId x =
+      self_attention(call, first ? norm_1(source) : source, call.integer("embed_dim"), call.integer("num_heads"));
   x = call.add("Add", {x, source});
   if (!first) x = norm_1(x);
   ValueId inner = linear_of(call, first ? norm_2(x) : x, "ffn_weight_1", "ffn_bias_1");

@@ -327,7 +327,8 @@ std::vector<ValueId> ScriptCall::alike(const std::vector<ScriptItem>& items) {
     without.take(number ? 2 : type.ranked && !type.shape.empty() ? 0 : 1, dtype(id));
   }
   const DType common = with_axes.result();
-  if (common != without.result()) throw Unsupported("the rank of an operand is not known (--shape gives that of inputs)");
+  if (common != without.result())
+    throw Unsupported("the rank of an operand is not known (--shape gives that of inputs)");
   if (only_numbers) {
     const DType number = promoted_numbers(ids);
     return ids_as(std::move(ids), number);

@@ -117,7 +117,7 @@ class ScriptCall {
   ValueId cast(ValueId id, DType to);
   DType dtype(ValueId id) const { return graph_.type(id).dtype; }
   DType element_type(std::string_view name) const;  // that an argument names
-  std::size_t rank(ValueId id) const;  // throws Unsupported when it is not known
+  std::size_t rank(ValueId id) const;               // throws Unsupported when it is not known
   bool is_ranked(ValueId id) const { return graph_.type(id).ranked; }
   std::int64_t axis(std::string_view name, ValueId of) const;  // not negative
   std::int64_t size(ValueId id, std::int64_t axis) const;      // -1 when it is not known

@@ -1,6 +1,6 @@
-// Tensors that change in place: x[:, 0] = y, x.add_(y). The tensor that holds the elements becomes an object with a content;
-// what is written through a view goes to the places that the view shows. This is honest only where nothing else is read
-// later that shares the elements: LibTorch's own alias analysis says what may.
+// Tensors that change in place: x[:, 0] = y, x.add_(y). The tensor that holds the elements becomes an object with a
+// content; what is written through a view goes to the places that the view shows. This is honest only where nothing
+// else is read later that shares the elements: LibTorch's own alias analysis says what may.
 #include <torch/csrc/jit/ir/alias_analysis.h>
 #include <torch/csrc/jit/ir/ir.h>
 
@@ -19,8 +19,9 @@ namespace jit = ::torch::jit;
 
 // Views for certain, whatever the strides; no element is shown twice.
 constexpr std::array<std::string_view, 13> kViews = {
-    "aten::select", "aten::slice",   "aten::narrow",    "aten::transpose", "aten::permute", "aten::t",       "aten::view",
-    "aten::detach", "aten::squeeze", "aten::unsqueeze", "aten::alias",     "aten::swapaxes", "aten::view_as"};
+    "aten::select", "aten::slice",    "aten::narrow", "aten::transpose", "aten::permute",
+    "aten::t",      "aten::view",     "aten::detach", "aten::squeeze",   "aten::unsqueeze",
+    "aten::alias",  "aten::swapaxes", "aten::view_as"};
 
 bool is_view_op(std::string_view op) { return std::ranges::find(kViews, op) != kViews.end(); }
 bool is_view(const jit::Node& node) { return is_view_op(node.kind().toQualString()); }
@@ -154,8 +155,7 @@ bool Interpreter::change_tensor(const JitNode& node, const std::string& op) {
     if (!object || !object->content.id.valid()) throw Unsupported("it is no tensor of the graph");
     name_place(node, op);
     const ValueId content = object->content.id, before = tensor_of(settled(node.input(0)));
-    const ValueId value =
-        put("Expand", {written_by(node, before), put("Shape", {before}).front()}).front();
+    const ValueId value = put("Expand", {written_by(node, before), put("Shape", {before}).front()}).front();
     ValueId after = value;
     if (node.input(0) != root) {
       const ValueId flat = graph_.constant(Tensor::vector_of(std::vector<std::int64_t>{-1}));
@@ -167,8 +167,8 @@ bool Interpreter::change_tensor(const JitNode& node, const std::string& op) {
     change(object, {.id = after});
     if (!node.outputs().empty()) set(node.output(0), {.id = value});
   } catch (const Error& error) {
-    throw Refused("node " + op + line_of(node) + " changes a tensor in place, in a way that cannot be said as a graph: " +
-                  error.what());
+    throw Refused("node " + op + line_of(node) +
+                  " changes a tensor in place, in a way that cannot be said as a graph: " + error.what());
   }
   return true;
 }

@@ -1,5 +1,5 @@
-// Branches: what is known decides; else they become If, with every list that changes inside among the results. Also what
-// branches and loops share. What cannot be said stays unknown.
+// Branches: what is known decides; else they become If, with every list that changes inside among the results. Also
+// what branches and loops share. What cannot be said stays unknown.
 #include <torch/csrc/jit/ir/ir.h>
 
 #include <algorithm>
@@ -16,7 +16,8 @@ bool changes_anything(const jit::Block& block) {
   for (const jit::Node* node : block.nodes()) {
     const c10::FunctionSchema* schema = node->maybeSchema();
     if ((schema != nullptr && schema->is_mutable()) || node->kind() == c10::prim::SetAttr) return true;
-    if (std::ranges::any_of(node->blocks(), [](const jit::Block* inner) { return changes_anything(*inner); })) return true;
+    if (std::ranges::any_of(node->blocks(), [](const jit::Block* inner) { return changes_anything(*inner); }))
+      return true;
   }
   return false;
 }
@@ -95,8 +96,7 @@ void Interpreter::take_block(const JitNode& node, const JitBlock& block) {
 
 void Interpreter::add_branch(const JitNode& node) {
   const ScriptItem condition = settled(node.input());
-  if (const std::optional<bool> known = truth(condition))
-    return take_block(node, *node.blocks()[*known ? 0 : 1]);
+  if (const std::optional<bool> known = truth(condition)) return take_block(node, *node.blocks()[*known ? 0 : 1]);
   const Checkpoint mark = checkpoint();
   try {
     join_arms(node, condition);

@@ -66,9 +66,8 @@ void silu(ScriptCall& call) {
 
 // One half, times the sigmoid of the other.
 void gated_linear(ScriptCall& call) {
-  const std::vector<ValueId> parts =
-      call.add_many("Split", {call.tensor("self")},
-                    {{"axis", call.integer("dim", -1)}, {"num_outputs", std::int64_t{2}}}, 2);
+  const std::vector<ValueId> parts = call.add_many(
+      "Split", {call.tensor("self")}, {{"axis", call.integer("dim", -1)}, {"num_outputs", std::int64_t{2}}}, 2);
   call.give(call.add("Mul", {parts[0], call.add("Sigmoid", {parts[1]})}));
 }
 

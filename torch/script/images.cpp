@@ -44,7 +44,8 @@ Target target(ScriptCall& call, ValueId x, std::size_t axes, const char* input) 
   } else {
     if (result.factors.size() != axes) throw Unsupported("has no size");
     for (std::size_t i = 0; i < axes; ++i)
-      result.sizes.push_back(static_cast<std::int64_t>(std::floor(static_cast<double>(result.now[i]) * result.factors[i])));
+      result.sizes.push_back(
+          static_cast<std::int64_t>(std::floor(static_cast<double>(result.now[i]) * result.factors[i])));
   }
   if (result.sizes.size() != axes) throw Unsupported("has sizes of another rank");
   return result;
@@ -111,7 +112,8 @@ void grid_sample(ScriptCall& call) {
 void pixels_from_channels(ScriptCall& call) {
   const ValueId x = call.tensor("self");
   if (call.rank(x) != 4) throw Unsupported("has no batch");
-  call.give(call.add("DepthToSpace", {x}, {{"blocksize", call.integer("upscale_factor")}, {"mode", std::string("CRD")}}));
+  call.give(
+      call.add("DepthToSpace", {x}, {{"blocksize", call.integer("upscale_factor")}, {"mode", std::string("CRD")}}));
 }
 
 void channels_from_pixels(ScriptCall& call) {
@@ -181,9 +183,9 @@ void blocks_from_columns(ScriptCall& call) {
   const ValueId x = call.tensor("self");
   if (call.rank(x) != 3) throw Unsupported("has no batch");
   const Blocks blocks = blocks_of(call);
-  call.give(call.add(
-      "Col2Im", {x, call.vector_of(spread(call.ints("output_size"), 2)), call.vector_of(blocks.kernel)},
-      {{"dilations", blocks.dilation}, {"pads", both_ends(blocks.padding)}, {"strides", blocks.stride}}));
+  call.give(
+      call.add("Col2Im", {x, call.vector_of(spread(call.ints("output_size"), 2)), call.vector_of(blocks.kernel)},
+               {{"dilations", blocks.dilation}, {"pads", both_ends(blocks.padding)}, {"strides", blocks.stride}}));
 }
 
 // ---- margins ------------------------------------------------------------------------------------------------

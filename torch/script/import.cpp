@@ -43,7 +43,10 @@ Plain plain_graph(jit::Module module) {
 }
 
 // LibTorch puts its own stack, with many lines, around what it says.
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+std::string first_line(const std::string& text) {
+  const std::size_t start = text.find_first_not_of(" \n");
+  return start == std::string::npos ? "" : text.substr(start, text.find('\n', start) - start);
+}
 
 }  // namespace
 

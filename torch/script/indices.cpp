@@ -56,7 +56,8 @@ ValueId places_of(ScriptCall& call, ValueId mask) {
   return call.add("Transpose", {call.add("NonZero", {mask})}, {{"perm", Ints{1, 0}}});
 }
 
-// Several indices: the axes they speak of go first, and their own come in the place of the first if they are neighbours.
+// Several indices: the axes they speak of go first, and their own come in the place of the first if they are
+// neighbours.
 ValueId gathered(ScriptCall& call, ValueId x, const Indexed& by) {
   const std::size_t rank = call.rank(x), count = by.axes.size();
   Ints order = by.axes;
@@ -126,7 +127,8 @@ void index_put(ScriptCall& call) {
 // What scatter writes: a number everywhere, or as much of a tensor as there are indices.
 ValueId written(ScriptCall& call, ValueId x, ValueId index) {
   const DType dtype = call.dtype(x);
-  if (call.has("value")) return call.add("Expand", {call.as(call.argument("value"), dtype), call.add("Shape", {index})});
+  if (call.has("value"))
+    return call.add("Expand", {call.as(call.argument("value"), dtype), call.add("Shape", {index})});
   ValueId source = call.cast(call.tensor("src"), dtype);
   const Dims own = call.dims(source), wanted = call.dims(index);
   if (own == wanted) return source;

@@ -39,8 +39,8 @@ const ScriptLowering* find_lowering(std::string_view op) {
   if (!op.starts_with(kAten)) return nullptr;
   op.remove_prefix(kAten.size());
   for (const auto table :
-       {script_math(), script_functions(), script_rows(), script_losses(), script_layers(), script_attention(), script_windows(),
-        script_recurrent(), script_shapes(), script_numbers(), script_indices(), script_images()}) {
+       {script_math(), script_functions(), script_rows(), script_losses(), script_layers(), script_attention(),
+        script_windows(), script_recurrent(), script_shapes(), script_numbers(), script_indices(), script_images()}) {
     const auto found = std::ranges::find(table, op, &ScriptLowering::op);
     if (found != table.end()) return &*found;
   }
@@ -123,7 +123,7 @@ void Interpreter::add_inputs(const jit::Graph& graph, const c10::FunctionSchema&
   for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
     const JitValue* input = graph.inputs()[i];
     if (input->type()->kind() == c10::TypeKind::ClassType) continue;  // the module itself
-    const std::string name = clean(input->debugName());
+    const std::string name = clean(schema.arguments().at(i).name());
     const auto& otherwise = schema.arguments().at(i).default_value();
     if (otherwise && !bindings_.inputs.contains(name)) {
       std::ostringstream text;
@@ -140,9 +140,9 @@ void Interpreter::add_inputs(const jit::Graph& graph, const c10::FunctionSchema&
     Type type = type_of_input(*input);
     const auto bound = bindings_.inputs.find(name);
     if (bound != bindings_.inputs.end()) type = Type::tensor_of(type.dtype, bound->second);
-    notes_.push_back("input '" + name + "' is taken for " + std::string(finity::name(type.dtype)) +
-                     (type.ranked ? " with " + std::to_string(type.shape.size()) + " axes"
-                                  : " of unknown shape; --shape gives it"));
+    notes_.push_back(
+        "input '" + name + "' is taken for " + std::string(finity::name(type.dtype)) +
+        (type.ranked ? " with " + std::to_string(type.shape.size()) + " axes" : " of unknown shape; --shape gives it"));
     set(input, {.id = graph_.input(name, type)});
   }
 }
@@ -152,7 +152,8 @@ void Interpreter::add_outputs(const ScriptItem& item) {
     for (const ScriptItem& one : item.items) add_outputs(one);
     return;
   }
-  const bool constant = item.is_constant() && (item.constant.isTensor() || item.constant.isScalar() || item.constant.isBool());
+  const bool constant =
+      item.is_constant() && (item.constant.isTensor() || item.constant.isScalar() || item.constant.isBool());
   if (item.id.valid()) graph_.add_output(item.id);
   else if (constant) graph_.add_output(put("Identity", {tensor_of(item)}).front());
   else notes_.push_back("an output is no tensor, and is left out");
@@ -179,7 +180,8 @@ void Interpreter::set(const JitValue* value, ScriptItem item) {
   }
   const bool list = type.kind() == c10::TypeKind::ListType || type.kind() == c10::TypeKind::DictType;
   if (list && !item.object && (item.is_list || (item.id.valid() && graph_.is_sequence(item.id)))) {
-    item = {.object = std::make_shared<ScriptObject>(ScriptObject{.content = std::move(item), .depth = graph_.depth()})};
+    item = {.object =
+                std::make_shared<ScriptObject>(ScriptObject{.content = std::move(item), .depth = graph_.depth()})};
   }
   if (roots_.contains(value) && !item.object && (item.id.valid() || item.constant.isTensor())) {
     item = {.object = std::make_shared<ScriptObject>(
@@ -230,10 +232,12 @@ bool Interpreter::add_structure(const JitNode& node, const std::string& op) {
   } else if (op == "prim::Uninitialized") set(node.output(), {.is_unset = true});
   else if (op == "prim::NumToTensor") {
     ScriptItem item = at(node.input());
-    if (item.is_constant()) item.constant = at::scalar_tensor(item.constant.toScalar(), item.constant.toScalar().type());
+    if (item.is_constant())
+      item.constant = at::scalar_tensor(item.constant.toScalar(), item.constant.toScalar().type());
     item.is_number = false;
     set(node.output(), std::move(item));
-  } else if (op == "prim::unchecked_cast" || op == "prim::unchecked_unwrap_optional" || op == "aten::_unwrap_optional") {
+  } else if (op == "prim::unchecked_cast" || op == "prim::unchecked_unwrap_optional" ||
+             op == "aten::_unwrap_optional") {
     set(node.output(), at(node.input(0)));
   } else if (op == "prim::Print" || op == "aten::warn") return true;
   else return add_construction(node, op) || unpack(node, op) || add_attribute(node, op);
@@ -272,8 +276,7 @@ bool Interpreter::unpack(const JitNode& node, const std::string& op) {
   const ScriptItem& value = at(node.input());
   const ScriptItem list = value.object ? value.object->content : value;
   const std::size_t count = node.outputs().size();
-  if (list.id.valid() && !graph_.is_sequence(list.id) &&
-      node.input()->type()->isSubtypeOf(*c10::ListType::ofInts())) {
+  if (list.id.valid() && !graph_.is_sequence(list.id) && node.input()->type()->isSubtypeOf(*c10::ListType::ofInts())) {
     name_place(node, op);
     for (std::size_t i = 0; i < count; ++i) {
       const ValueId index = graph_.constant(Tensor::scalar(static_cast<std::int64_t>(i)));

@@ -30,7 +30,8 @@ struct Raised {
 class Interpreter {
  public:
   explicit Interpreter(const Bindings& bindings) : bindings_(bindings) {}
-  ImportedScript run(const std::shared_ptr<torch::jit::Graph>& shared, const c10::FunctionSchema& schema, const c10::IValue& self);
+  ImportedScript run(const std::shared_ptr<torch::jit::Graph>& shared, const c10::FunctionSchema& schema,
+                     const c10::IValue& self);
 
  private:
   using JitNode = torch::jit::Node;
@@ -123,9 +124,9 @@ class Interpreter {
   const Bindings& bindings_;
   ScriptGraph graph_;
   std::unordered_map<const JitValue*, ScriptItem> values_;
-  std::shared_ptr<torch::jit::AliasDb> aliases_;      // when tensors change in place
+  std::shared_ptr<torch::jit::AliasDb> aliases_;  // when tensors change in place
   std::vector<const JitValue*> all_values_;
-  std::unordered_set<const JitValue*> roots_;         // tensors that change
+  std::unordered_set<const JitValue*> roots_;  // tensors that change
   std::map<std::pair<const void*, std::string>, std::shared_ptr<ScriptObject>> attributes_;
   std::vector<std::pair<std::shared_ptr<ScriptObject>, ScriptItem>> journal_;  // what objects held before
   std::vector<std::string> notes_;

@@ -27,7 +27,9 @@ struct ScriptItem {
   std::shared_ptr<ScriptObject> object = {};
   int leaf = -1;  // the place of a value that a branch or loop is going to give
 
-  bool is_none() const { return !id.valid() && !is_list && !object && constant.isNone() && !is_unset && !is_collecting; }
+  bool is_none() const {
+    return !id.valid() && !is_list && !object && constant.isNone() && !is_unset && !is_collecting;
+  }
   bool is_constant() const { return !id.valid() && !is_list && !object && !is_unset && !is_collecting; }
 };
 

@@ -93,22 +93,14 @@ void embedding(ScriptCall& call) {
 }
 
 constexpr ScriptLowering kEntries[] = {
-    {"matmul", product},
-    {"mm", product},
-    {"bmm", product},
-    {"mv", product},
-    {"dot", product},
-    {"linear", linear},
-    {"addmm", added_product},
-    {"addmv", added_product},
-    {"baddbmm", added_product},
-    {"einsum", einsum},
-    {"batch_norm", batch_norm},
-    {"native_batch_norm", batch_norm},
-    {"layer_norm", layer_norm},
-    {"native_layer_norm", layer_norm},
-    {"group_norm", group_norm},
-    {"instance_norm", instance_norm},
+    {"matmul", product},        {"mm", product},
+    {"bmm", product},           {"mv", product},
+    {"dot", product},           {"linear", linear},
+    {"addmm", added_product},   {"addmv", added_product},
+    {"baddbmm", added_product}, {"einsum", einsum},
+    {"batch_norm", batch_norm}, {"native_batch_norm", batch_norm},
+    {"layer_norm", layer_norm}, {"native_layer_norm", layer_norm},
+    {"group_norm", group_norm}, {"instance_norm", instance_norm},
     {"embedding", embedding},
 };
 

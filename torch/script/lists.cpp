@@ -16,6 +16,13 @@ namespace jit = ::torch::jit;
 
 ScriptItem list_of_constants(const c10::IValue& constant) {
   ScriptItem list = {.is_list = true};
+  if (constant.isGenericDict()) {
+    for (const auto& entry : constant.toGenericDict()) {
+      list.keys.push_back(entry.key());
+      list.items.push_back({.constant = entry.value()});
+    }
+    return list;
+  }
   for (const c10::IValue& one : constant.toListRef()) list.items.push_back({.constant = one});
   return list;
 }
@@ -77,7 +84,8 @@ bool Interpreter::fold(const JitNode& node) {
   }
   if (stack.size() != node.outputs().size() || !std::ranges::all_of(stack, is_small)) return false;
   for (std::size_t i = 0; i < stack.size(); ++i) {
-    const bool list = stack[i].isList() && node.output(i)->type()->kind() == c10::TypeKind::ListType;
+    const bool list =
+        stack[i].isGenericDict() || (stack[i].isList() && node.output(i)->type()->kind() == c10::TypeKind::ListType);
     set(node.output(i), list ? list_of_constants(stack[i]) : ScriptItem{.constant = stack[i]});
   }
   return true;

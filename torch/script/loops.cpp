@@ -1,5 +1,5 @@
-// Loops. One of a known length is written out; another becomes a Loop of the graph, with what changes from round to round
-// as its state, and what a list collects, one item a round, as what it collects.
+// Loops. One of a known length is written out; another becomes a Loop of the graph, with what changes from round to
+// round as its state, and what a list collects, one item a round, as what it collects.
 #include <torch/csrc/jit/ir/ir.h>
 
 #include <algorithm>
@@ -34,11 +34,9 @@ void leaves_of(const ScriptItem& item, std::vector<ScriptItem>& leaves) {
   for (const ScriptItem& one : item.items) leaves_of(one, leaves);
 }
 
-bool is_true(const ScriptItem& item) {
-  return item.is_constant() && item.constant.isBool() && item.constant.toBool();
-}
+bool is_true(const ScriptItem& item) { return item.is_constant() && item.constant.isBool() && item.constant.toBool(); }
 
-DType element_type(const Type& type) { return type.element ? type.element->dtype : type.dtype; }
+DType dtype_within(const Type& type) { return type.element ? type.element->dtype : type.dtype; }
 
 }  // namespace
 
@@ -224,11 +222,12 @@ bool Interpreter::fits(Slot& slot, const ScriptItem& after, std::vector<ValueId>
   for (std::size_t i = 0; i < slot.types.size(); ++i) {
     Type& type = slot.types[i];
     const Type& now = graph_.type(results[i]);
-    const bool told = element_type(type) != DType::undefined && element_type(now) != DType::undefined;
-    if (told && element_type(type) != element_type(now)) {
-      const bool empty = slot.kind == Slot::Kind::sequence && slot.initial.items.empty() && slot.if_empty != element_type(now);
+    const bool told = dtype_within(type) != DType::undefined && dtype_within(now) != DType::undefined;
+    if (told && dtype_within(type) != dtype_within(now)) {
+      const bool empty =
+          slot.kind == Slot::Kind::sequence && slot.initial.items.empty() && slot.if_empty != dtype_within(now);
       if (!empty) throw Unsupported("a value of the loop changes its element type");
-      slot.if_empty = element_type(now);
+      slot.if_empty = dtype_within(now);
       slot.become(Slot::Kind::sequence);
       return false;
     }

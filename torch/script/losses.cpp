@@ -130,7 +130,8 @@ void hinge_of_embeddings(ScriptCall& call) {
   const auto [x, target] = call.alike("self", "target");
   const ValueId zero = call.number_like(0, x), one = call.number_like(1, x);
   const ValueId away = call.add("Sub", {call.number_like(call.real("margin", 1), x), x});
-  const ValueId is_one = call.add("Equal", {target, one}), is_minus = call.add("Equal", {target, call.number_like(-1, x)});
+  const ValueId is_one = call.add("Equal", {target, one}),
+                is_minus = call.add("Equal", {target, call.number_like(-1, x)});
   const ValueId margin = call.add("Where", {is_one, zero, call.add("Max", {away, zero})});
   reduce_loss(call, call.add("Add", {margin, call.add("Where", {is_minus, zero, x})}));
 }

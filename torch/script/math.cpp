@@ -205,8 +205,8 @@ void where(ScriptCall& call) {
 
 void masked_fill(ScriptCall& call) {
   const ValueId x = call.tensor("self");
-  call.give(call.add("Where", {call.cast(call.tensor("mask"), DType::boolean),
-                               call.cast(call.tensor("value"), call.dtype(x)), x}));
+  call.give(call.add(
+      "Where", {call.cast(call.tensor("mask"), DType::boolean), call.cast(call.tensor("value"), call.dtype(x)), x}));
 }
 
 constexpr ScriptLowering kEntries[] = {

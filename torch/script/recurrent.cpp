@@ -34,8 +34,8 @@ ValueId reordered(ScriptCall& call, const ScriptItem& weight, const Kind& kind) 
     for (const std::size_t gate : kind.order) ordered.push_back(parts[gate]);
     return call.from({.constant = at::cat(ordered, 0)});
   }
-  const std::vector<ValueId> parts =
-      call.add_many("Split", {call.from(weight)}, {{"axis", std::int64_t{0}}, {"num_outputs", gates}}, kind.order.size());
+  const std::vector<ValueId> parts = call.add_many(
+      "Split", {call.from(weight)}, {{"axis", std::int64_t{0}}, {"num_outputs", gates}}, kind.order.size());
   std::vector<ValueId> ordered;
   for (const std::size_t gate : kind.order) ordered.push_back(parts[gate]);
   return call.add("Concat", ordered, {{"axis", std::int64_t{0}}});
@@ -161,8 +161,8 @@ void recurrent_cell(ScriptCall& call) {
 }
 
 constexpr ScriptLowering kEntries[] = {
-    {"lstm", recurrent_layers},      {"gru", recurrent_layers},     {"rnn_tanh", recurrent_layers},
-    {"rnn_relu", recurrent_layers},  {"lstm_cell", recurrent_cell}, {"gru_cell", recurrent_cell},
+    {"lstm", recurrent_layers},        {"gru", recurrent_layers},         {"rnn_tanh", recurrent_layers},
+    {"rnn_relu", recurrent_layers},    {"lstm_cell", recurrent_cell},     {"gru_cell", recurrent_cell},
     {"rnn_tanh_cell", recurrent_cell}, {"rnn_relu_cell", recurrent_cell},
 };
 

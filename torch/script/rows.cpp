@@ -21,7 +21,8 @@ ValueId converted(ScriptCall& call, ValueId x) {
 template <OpName Op>
 void softmax(ScriptCall& call) {
   if (call.flag("half_to_float")) throw Unsupported("changes the element type");
-  call.give(call.add(Op.letters, {as_float(call, converted(call, call.tensor("self")))}, {{"axis", call.integer("dim")}}));
+  call.give(
+      call.add(Op.letters, {as_float(call, converted(call, call.tensor("self")))}, {{"axis", call.integer("dim")}}));
 }
 
 ValueId over_axes(ScriptCall& call, std::string_view op, ValueId x, const Ints& axes, bool keep) {
@@ -32,7 +33,8 @@ ValueId over_axes(ScriptCall& call, std::string_view op, ValueId x, const Ints& 
 // Without axes over all.
 template <OpName Op>
 void reduce(ScriptCall& call) {
-  call.give(over_axes(call, Op.letters, converted(call, call.tensor("self")), call.ints("dim", {}), call.flag("keepdim")));
+  call.give(
+      over_axes(call, Op.letters, converted(call, call.tensor("self")), call.ints("dim", {}), call.flag("keepdim")));
 }
 
 // Sums of integers are int64.
@@ -142,8 +144,7 @@ ValueId norm_of(ScriptCall& call, ValueId x, double p, const Ints& axes, bool ke
     const ValueId counted = call.add("Not", {call.add("Equal", {x, call.number_like(0, x)})});
     return over_axes(call, "ReduceSum", call.cast(counted, call.dtype(x)), axes, keep);
   }
-  const ValueId sum =
-      over_axes(call, "ReduceSum", call.add("Pow", {size, call.number_like(p, x)}), axes, keep);
+  const ValueId sum = over_axes(call, "ReduceSum", call.add("Pow", {size, call.number_like(p, x)}), axes, keep);
   return call.add("Pow", {sum, call.number_like(1 / p, x)});
 }
 

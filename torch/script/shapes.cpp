@@ -107,9 +107,7 @@ void move_axes(ScriptCall& call) {
   call.give(call.add("Transpose", {x}, {{"perm", order}}));
 }
 
-bool is_legacy_empty(ScriptCall& call, ValueId id) {
-  return call.all_known(id) && call.dims(id) == Dims{0};
-}
+bool is_legacy_empty(ScriptCall& call, ValueId id) { return call.all_known(id) && call.dims(id) == Dims{0}; }
 
 // The items of a list that a loop collected are already beside each other.
 void concatenate(ScriptCall& call) {
@@ -129,10 +127,9 @@ void concatenate(ScriptCall& call) {
       return call.add("Slice", {sizes, call.vector_of({from}), call.vector_of({to})});
     };
     const auto middle = static_cast<std::int64_t>(at);
-    const ValueId merged = call.add("Concat",
-                                    {part(0, middle), call.vector_of({-1}),
-                                     part(middle + 2, std::numeric_limits<std::int64_t>::max())},
-                                    {{"axis", std::int64_t{0}}});
+    const ValueId merged = call.add(
+        "Concat", {part(0, middle), call.vector_of({-1}), part(middle + 2, std::numeric_limits<std::int64_t>::max())},
+        {{"axis", std::int64_t{0}}});
     return call.give(call.add("Reshape", {turned, merged}));
   }
   if (list.id.valid()) return call.give(call.add("ConcatFromSequence", {list.id}, {{"axis", axis}}));
@@ -158,7 +155,8 @@ void stack(ScriptCall& call) {
     return call.give(call.add("ConcatFromSequence", {list.id}, {{"axis", axis}, {"new_axis", std::int64_t{1}}}));
   }
   std::vector<ValueId> parts;
-  for (const ValueId x : call.alike_tensors(call.items("tensors"))) parts.push_back(call.add("Unsqueeze", {x, call.vector_of({axis})}));
+  for (const ValueId x : call.alike_tensors(call.items("tensors")))
+    parts.push_back(call.add("Unsqueeze", {x, call.vector_of({axis})}));
   call.give(call.add("Concat", std::move(parts), {{"axis", axis}}));
 }
 
@@ -189,8 +187,9 @@ void slice(ScriptCall& call) {
 void narrow(ScriptCall& call) {
   const std::int64_t start = call.integer("start");
   if (start < 0) throw Unsupported("starts from the end");
-  call.give(call.add("Slice", {call.tensor("self"), call.vector_of({start}),
-                               call.vector_of({start + call.integer("length")}), call.vector_of({call.integer("dim")})}));
+  call.give(
+      call.add("Slice", {call.tensor("self"), call.vector_of({start}), call.vector_of({start + call.integer("length")}),
+                         call.vector_of({call.integer("dim")})}));
 }
 
 // -1 leaves an axis as it is, and so does 1 here.
@@ -251,8 +250,8 @@ void repeat_each(ScriptCall& call) {
 
 void give_parts(ScriptCall& call, ValueId x, std::int64_t axis, const Ints& sizes) {
   ScriptItem list = {.is_list = true};
-  const std::vector<ValueId> parts = sizes.size() == 1 ? std::vector{x}
-                                                       : call.add_split(x, call.vector_of(sizes), axis, sizes.size());
+  const std::vector<ValueId> parts =
+      sizes.size() == 1 ? std::vector{x} : call.add_split(x, call.vector_of(sizes), axis, sizes.size());
   for (const ValueId part : parts) list.items.push_back({.id = part});
   call.give(std::move(list));
 }
@@ -276,9 +275,8 @@ void chunk(ScriptCall& call) {
     return split_into(call, x, axis, std::max<std::int64_t>((size + count - 1) / count, 1));
   }
   ScriptItem list = {.is_list = true};
-  const std::vector<ValueId> parts =
-      call.add_many("Split", {x}, {{"axis", call.integer("dim", 0)}, {"num_outputs", count}},
-                    static_cast<std::size_t>(count));
+  const std::vector<ValueId> parts = call.add_many(
+      "Split", {x}, {{"axis", call.integer("dim", 0)}, {"num_outputs", count}}, static_cast<std::size_t>(count));
   for (const ValueId part : parts) list.items.push_back({.id = part});
   call.give(std::move(list));
 }
@@ -289,7 +287,8 @@ void split(ScriptCall& call) {
   const std::int64_t axis = call.axis("dim", x);
   const char* const name = call.has("split_sizes") ? "split_sizes" : "split_size";
   const ScriptItem& sizes = call.argument(name);
-  if (sizes.is_list || (sizes.is_constant() && sizes.constant.isList())) return give_parts(call, x, axis, call.ints(name));
+  if (sizes.is_list || (sizes.is_constant() && sizes.constant.isList()))
+    return give_parts(call, x, axis, call.ints(name));
   split_into(call, x, axis, call.integer(name));
 }
 
@@ -378,8 +377,7 @@ void mesh(ScriptCall& call) {
   for (std::size_t i = 0; i < ids.size(); ++i) {
     Ints one(ids.size(), 1);
     one[i] = -1;
-    list.items.push_back(
-        {.id = call.add("Expand", {call.add("Reshape", {ids[i], call.vector_of(one)}), shape})});
+    list.items.push_back({.id = call.add("Expand", {call.add("Reshape", {ids[i], call.vector_of(one)}), shape})});
   }
   call.give(std::move(list));
 }

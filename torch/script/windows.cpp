@@ -57,10 +57,9 @@ void convolution(ScriptCall& call) {
   const Batched input = with_batch(call, call.tensor("input"), axes);
   const std::vector<ValueId> operands = {input.x, weight, call.optional_tensor("bias")};
   if (!turned) {
-    return give_without(
-        call, input,
-        call.add("Conv", operands,
-                 {{"strides", strides}, {"pads", pads}, {"dilations", dilations}, {"group", groups}}));
+    return give_without(call, input,
+                        call.add("Conv", operands,
+                                 {{"strides", strides}, {"pads", pads}, {"dilations", dilations}, {"group", groups}}));
   }
   const Ints more = spread(call.ints("output_padding", {0}), axes);
   give_without(call, input,
