@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <span>
+#include <sstream>
 #include <string>
 #include <utility>
 
@@ -36,9 +37,9 @@ class TorchEngine final : public Engine {
     scripted_.reset();
     rewrites_ = level != Optimisation::none;
     program_.reset();
-    script_.reset();
+    script_.clear();
     if (looks_like_torchscript(std::as_bytes(std::span(model)))) {
-      script_ = std::make_unique<ImportedScript>(import_script(model));
+      script_ = model;
       return;
     }
     graph_ = received_model(model);
@@ -86,19 +87,26 @@ class TorchEngine final : public Engine {
     if (request.text.starts_with(kOptimiser))
       return {.data = optimiser_step(request.text.substr(kOptimiser.size()), request.data)};
     if (request.text == "trace") return {.text = file_of(request.data)};
-    if (request.text == kScriptTask) return script_as_onnx();
+    if (request.text.starts_with(kScriptTask)) return script_as_onnx(request.text.substr(kScriptTask.size()));
     loaded();
     return do_search(graph_, request, make_torch_training, tell);
   }
 
  private:
-  TaskResult script_as_onnx() const {
-    if (script_ == nullptr) throw Error("is not TorchScript");
-    const std::string model = write_onnx(script_->graph);
+  // Sizes of inputs stand behind the task's name, a line each.
+  TaskResult script_as_onnx(const std::string& shapes) const {
+    if (script_.empty()) throw Error("is not TorchScript");
+    Bindings bindings;
+    std::istringstream lines(shapes);
+    for (std::string line; std::getline(lines, line);) {
+      if (!line.empty()) add_binding(bindings, line);
+    }
+    const ImportedScript script = import_script(script_, bindings);
+    const std::string model = write_onnx(script.graph);
     Tensor bytes(DType::uint8, {static_cast<std::int64_t>(model.size())});
     std::memcpy(bytes.mutable_bytes().data(), model.data(), model.size());
     TaskResult result;
-    for (const std::string& note : script_->notes) result.text += note + "\n";
+    for (const std::string& note : script.notes) result.text += note + "\n";
     result.data.emplace_back("model", std::move(bytes));
     return result;
   }
@@ -169,8 +177,8 @@ class TorchEngine final : public Engine {
   std::shared_ptr<const Graph> graph_;
   std::unique_ptr<TorchProgram> program_;
   std::unique_ptr<ScriptedProgram> scripted_;
-  RunRequest traced_;                       // what it was traced with
-  std::unique_ptr<ImportedScript> script_;  // a file that was given as TorchScript
+  RunRequest traced_;   // what it was traced with
+  std::string script_;  // a file that was given as TorchScript
 };
 
 }  // namespace

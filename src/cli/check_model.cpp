@@ -146,7 +146,7 @@ CheckPlan plan_of(const CheckSettings& settings) {
 ModelAnalysis analyze_model(const std::string& path, const CheckPlan& plan) {
   const Clock::time_point start = Clock::now();
   std::vector<Note> notes;
-  Graph graph = read_model(path, notes);
+  Graph graph = read_model(path, notes, plan.check.bindings);
   std::erase_if(notes, [](const Note& note) { return note.text.starts_with(kNotKept); });
   const double read_seconds = seconds_since(start);
   try {

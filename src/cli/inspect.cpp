@@ -131,14 +131,14 @@ void print_json(const Graph& graph, const Summary& summary, const std::vector<No
 
 void inspect(const Options& options) {
   std::vector<Note> notes;
-  const Graph graph = read_model(options.model, notes);
+  Bindings bindings;
+  for (const std::string& shape : options.shapes) add_binding(bindings, shape);
+  const Graph graph = read_model(options.model, notes, bindings);
   if (options.dump) {
     const std::string text = print_graph(graph, {.max_elements = options.max_elements});
     std::fwrite(text.data(), 1, text.size(), stdout);
     return;
   }
-  Bindings bindings;
-  for (const std::string& shape : options.shapes) add_binding(bindings, shape);
   Types types;
   try {
     types = infer_types(graph, bindings);

@@ -223,7 +223,7 @@ std::vector<Datum> evaluate(const Graph& graph, const Options& options, Inputs& 
 
 int run(const Options& options) {
   std::vector<Note> notes;
-  const Graph graph = with_gradients_written_out(read_model(options.model, notes));
+  const Graph graph = with_gradients_written_out(read_model(options.model, notes, bindings_for(options, {})));
   TestData data;
   if (!options.data.empty()) data = read_data(options.data, graph);
   if (options.compare && options.data.empty()) throw Error("--compare needs --data with the expected outputs");

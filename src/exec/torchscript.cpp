@@ -8,7 +8,7 @@
 
 namespace finity {
 
-ScriptInOnnx script_in_onnx(const std::string& path) {
+ScriptInOnnx script_in_onnx(const std::string& path, const Bindings& bindings) {
   const std::optional<WorkerOptions> options = torch_worker();
   if (!options)
     throw Error("is TorchScript, which needs the engine on LibTorch (install libtorch-dev and build again)");
@@ -17,6 +17,7 @@ ScriptInOnnx script_in_onnx(const std::string& path) {
   LongRequest request;
   request.model.assign(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
   request.task.text = kScriptTask;
+  for (const auto& [name, dims] : bindings.inputs) request.task.text += "\n" + name + ":" + to_string(dims);
   const Answer answer = worker.task(request);
   if (!answer.done()) {
     const bool refused = answer.outcome == Answer::Outcome::refused || answer.outcome == Answer::Outcome::unsupported;

@@ -19,7 +19,7 @@ Graph read_text(const std::string& path, std::vector<Note>& /*notes*/) {
 }
 
 constexpr ModelFormat kFormats[] = {
-    {.name = "torchscript", .recognises = looks_like_torchscript, .read = read_torchscript},
+    {.name = "torchscript", .recognises = looks_like_torchscript, .read_sized = read_torchscript},
     {.name = "tensorflow", .recognises = looks_like_tensorflow, .read = read_tensorflow},
     {.name = "text", .recognises = looks_like_text, .read = read_text},
     {.name = "onnx", .recognises = looks_like_onnx, .read = read_onnx},
@@ -29,11 +29,12 @@ constexpr ModelFormat kFormats[] = {
 
 std::span<const ModelFormat> model_formats() { return kFormats; }
 
-Graph read_model(const std::string& path, std::vector<Note>& notes) {
+Graph read_model(const std::string& path, std::vector<Note>& notes, const Bindings& bindings) {
   const auto file = MappedFile::open(path);
   if (file->bytes().empty()) throw Error(path + ": is empty");
   for (const ModelFormat& format : kFormats) {
-    if (format.recognises(file->bytes())) return format.read(path, notes);
+    if (!format.recognises(file->bytes())) continue;
+    return format.read_sized != nullptr ? format.read_sized(path, notes, bindings) : format.read(path, notes);
   }
   throw Error(path + ": is not a model in a known format (ONNX, TensorFlow, TorchScript or finity text)");
 }

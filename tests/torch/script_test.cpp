@@ -134,23 +134,23 @@ TEST(TorchScript, IsCheckedLikeAnyModel) {
 }
 
 TEST(TorchScript, WhatIsNotKnownStaysANamedNode) {
-  const jit::Module module = module_of(
-      "def forward(self, x):\n  y = torch.digamma(x)\n  if bool(y.sum() > 0):\n    y = y + 1\n  return y\n", {});
+  const jit::Module module =
+      module_of("def forward(self, x):\n  y = torch.erfinv(x)\n  return torch.polygamma(1, y)\n", {});
   const ImportedScript read = import_script(saved(module));
   std::vector<std::string> unknown;
   for (const NodeId id : read.graph.main().nodes) {
     const Node& node = read.graph.node(id);
     if (node.op == nullptr) unknown.push_back(std::string(node.domain) + "::" + std::string(node.op_type));
   }
-  EXPECT_EQ(unknown.front(), "aten::digamma");
-  EXPECT_EQ(unknown.back(), "prim::If");
+  EXPECT_EQ(unknown.front(), "aten::erfinv");
+  EXPECT_EQ(unknown.back(), "aten::polygamma");
 }
 
 // Every alias of what is changed would have to change with it: a graph without that would compute something else.
-TEST(TorchScript, ChangesInPlaceThatStayAreRefused) {
-  for (const char* body :
-       {"y = x * 1\n  y[0].add_(1)\n  return torch.log(y)",
-        "parts = [x]\n  for i in range(x.size(0)):\n    parts.append(x * i)\n  return torch.cat(parts, 0)"}) {
+TEST(TorchScript, ChangesOfWhatIsReadUnderAnotherNameAreRefused) {
+  for (const char* body : {"y = x * 1\n  z = y[0]\n  y[0].add_(1)\n  return torch.log(z)",
+                           "y = x * 1\n  z = y.reshape([-1])\n  y.add_(1)\n  return z",
+                           "y = x * 1\n  zs = [y[0], y[1]]\n  y.mul_(2)\n  return zs[0]"}) {
     const jit::Module module = module_of("def forward(self, x):\n  " + std::string(body) + "\n", {});
     EXPECT_THROW(import_script(saved(module)), Error) << body;
   }
@@ -161,18 +161,16 @@ TEST(TorchScript, FilesAreReadThroughTheWorker) {
   const auto file = std::filesystem::temp_directory_path() / ("finity-script-" + std::to_string(::getpid()) + ".pt");
   const Weights weights = {{"w", ramp({4, 3}, 0.5, 1.5)}, {"b", ramp({4}, -0.25, 0.75)}};
   jit::Module module =
-      module_of("def forward(self, x):\n  return torch.digamma(torch.linear(x, self.w, self.b))\n", weights);
+      module_of("def forward(self, x):\n  return torch.erfinv(torch.linear(x, self.w, self.b))\n", weights);
   write_file_atomically(file.string(), saved(module));
   set_script_reader(script_in_onnx);
   std::vector<Note> notes;
   const Graph graph = read_model(file.string(), notes);
   const auto is_product = [&](NodeId id) { return graph.node(id).op_type == "MatMul" && graph.node(id).op != nullptr; };
-  const auto is_unknown = [&](NodeId id) {
-    return graph.node(id).op_type == "digamma" && graph.node(id).op == nullptr;
-  };
+  const auto is_unknown = [&](NodeId id) { return graph.node(id).op_type == "erfinv" && graph.node(id).op == nullptr; };
   EXPECT_TRUE(std::ranges::any_of(graph.main().nodes, is_product));
   EXPECT_TRUE(std::ranges::any_of(graph.main().nodes, is_unknown));
-  const auto says_why = [](const Note& note) { return note.text == "aten::digamma: is not known"; };
+  const auto says_why = [](const Note& note) { return note.text == "aten::erfinv: is not known"; };
   EXPECT_TRUE(std::ranges::any_of(notes, says_why));
   write_file_atomically(file.string(), saved(module).substr(600));
   EXPECT_THROW(read_model(file.string(), notes), Error);

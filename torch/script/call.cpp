@@ -3,9 +3,12 @@
 #include <c10/core/ScalarType.h>
 
 #include <algorithm>
+#include <iterator>
+#include <unordered_set>
 #include <utility>
 
 #include "base/error.h"
+#include "graph/users.h"
 #include "ops/table/op.h"
 #include "tensor/convert.h"
 #include "torch/value.h"
@@ -62,16 +65,64 @@ const Tensor* ScriptGraph::known(ValueId id) const {
 }
 
 std::vector<ValueId> ScriptGraph::place(Node node, std::size_t outputs) {
-  node.body = Graph::kMain;
+  node.body = here();
+  // What is inside a branch or loop is known there only.
+  for (const ValueId id : node.inputs) {
+    if (!id.valid()) continue;
+    const BodyId body = builder_.peek().value(id).body;
+    if (body != Graph::kMain && std::ranges::find(open_, body) == open_.end())
+      throw Error("'" + builder_.peek().value(id).name + "' is read outside of its branch or loop");
+  }
   while (!node.inputs.empty() && !node.inputs.back().valid()) node.inputs.pop_back();
   for (std::size_t i = 0; i < outputs; ++i) {
-    node.outputs.push_back(
-        builder_.add_value(Graph::kMain, fresh(place_.empty() ? std::string(node.op_type) : place_)));
+    node.outputs.push_back(builder_.add_value(here(), fresh(place_.empty() ? std::string(node.op_type) : place_)));
   }
   node.name = builder_.peek().value(node.outputs.front()).name;
+  node.captures = captures_of(builder_.peek(), node.attrs);
   const NodeId id = builder_.add_node(std::move(node));
   types_.add_node(builder_.peek().node(id));
   return builder_.peek().node(id).outputs;
+}
+
+// ---- bodies of branches and loops
+
+BodyId ScriptGraph::open_body(const std::string& name) {
+  const BodyId body = builder_.add_body(fresh(name));
+  open_.push_back(body);
+  return body;
+}
+
+ValueId ScriptGraph::body_input(const std::string& name, Type type) {
+  const ValueId id = builder_.add_input(here(), fresh(name), {});
+  types_.set(id, std::move(type));
+  return id;
+}
+
+void ScriptGraph::close_body(std::span<const ValueId> outputs) {
+  const BodyId body = here();
+  for (ValueId id : outputs) {
+    // What comes from outside, or straight from an input, is named anew.
+    const Value& value = builder_.peek().value(id);
+    if (value.body != body || !value.producer.valid()) id = add("Identity", {id}, {}, 1).front();
+    builder_.add_output(body, id);
+  }
+  drop_unneeded(body);
+  open_.pop_back();
+}
+
+void ScriptGraph::drop_unneeded(BodyId body) {
+  std::vector<ValueId> open = builder_.body(body).outputs;
+  std::unordered_set<NodeId> needed;
+  while (!open.empty()) {
+    const ValueId id = open.back();
+    open.pop_back();
+    if (!id.valid() || builder_.value(id).body != body) continue;
+    const NodeId producer = builder_.value(id).producer;
+    if (!producer.valid() || !needed.insert(producer).second) continue;
+    std::ranges::copy(builder_.node(producer).inputs, std::back_inserter(open));
+    std::ranges::copy(builder_.node(producer).captures, std::back_inserter(open));
+  }
+  std::erase_if(builder_.body(body).nodes, [&](NodeId id) { return !needed.contains(id); });
 }
 
 std::vector<ValueId> ScriptGraph::add(std::string_view op, std::vector<ValueId> inputs, Attrs attrs,
@@ -104,12 +155,12 @@ Graph ScriptGraph::finish() && {
 // ---- arguments
 
 bool ScriptCall::has(std::string_view name) const {
-  const auto found = arguments_.find(name);
+  const auto found = std::ranges::find(arguments_, name, &Arguments::value_type::first);
   return found != arguments_.end() && !found->second.is_none();
 }
 
 const ScriptItem& ScriptCall::argument(std::string_view name) const {
-  const auto found = arguments_.find(name);
+  const auto found = std::ranges::find(arguments_, name, &Arguments::value_type::first);
   if (found == arguments_.end()) throw Unsupported("has no argument '" + std::string(name) + "'");
   return found->second;
 }
@@ -172,6 +223,8 @@ Ints ScriptCall::ints(std::string_view name, Ints fallback) const {
 }
 
 ValueId ScriptCall::from(const ScriptItem& item) {
+  if (item.is_stacked || item.is_list || item.is_unset || item.is_collecting)
+    throw Unsupported("an argument is no tensor");
   if (item.id.valid()) return item.id;
   const c10::IValue& constant = item.constant;
   if (constant.isTensor()) {
@@ -181,24 +234,29 @@ ValueId ScriptCall::from(const ScriptItem& item) {
   if (constant.isBool())
     return graph_.constant(to_host(at::scalar_tensor(constant.toBool(), at::kBool), DType::boolean));
   if (constant.isInt()) return graph_.constant(Tensor::scalar(constant.toInt()));
-  if (constant.isDouble())
-    return graph_.constant(to_host(at::scalar_tensor(constant.toDouble(), at::kFloat), DType::float32));
+  if (constant.isDouble()) return graph_.constant(from_elements<double>(kScriptFloat, {}, {constant.toDouble()}));
   throw Unsupported("an argument is no tensor");
 }
+
+ValueId ScriptCall::as(const ScriptItem& item, DType dtype) { return cast(from(item), dtype); }
 
 ValueId ScriptCall::tensor(std::string_view name) { return from(argument(name)); }
 
 ValueId ScriptCall::optional_tensor(std::string_view name) { return has(name) ? tensor(name) : ValueId{}; }
 
-std::vector<ValueId> ScriptCall::tensors(std::string_view name) {
+std::vector<ScriptItem> ScriptCall::items(std::string_view name) const {
   const ScriptItem& list = argument(name);
+  if (list.is_list) return list.items;
+  if (!list.is_constant() || !list.constant.isList())
+    throw Unsupported("argument '" + std::string(name) + "' is not a list of known length");
+  std::vector<ScriptItem> items;
+  for (const c10::IValue& one : list.constant.toListRef()) items.push_back({.constant = one});
+  return items;
+}
+
+std::vector<ValueId> ScriptCall::tensors(std::string_view name) {
   std::vector<ValueId> result;
-  if (!list.is_list && list.constant.isTensorList()) {
-    for (const at::Tensor& tensor : list.constant.toTensorVector()) result.push_back(from({.constant = tensor}));
-    return result;
-  }
-  if (!list.is_list) throw Unsupported("argument '" + std::string(name) + "' is not a list");
-  for (const ScriptItem& item : list.items) result.push_back(from(item));
+  for (const ScriptItem& item : items(name)) result.push_back(from(item));
   return result;
 }
 
@@ -221,21 +279,88 @@ namespace {
 int category(DType dtype) { return dtype == DType::boolean ? 0 : is_int(dtype) ? 1 : 2; }
 
 bool is_number(const ScriptItem& item) {
-  if (item.id.valid()) return false;
-  return item.constant.isScalar() || item.constant.isBool() ||
-         (item.constant.isTensor() && item.constant.toTensor().dim() == 0);
+  if (item.id.valid()) return item.is_number;
+  return item.constant.isScalar() || item.constant.isBool();
 }
+
+DType promoted(DType a, DType b) {
+  if (a == DType::undefined || a == b) return b;
+  return b == DType::undefined ? a : dtype_of(c10::promoteTypes(carrier(a), carrier(b)));
+}
+
+// The element type of operands by how they count: tensors with axes, those without, numbers.
+struct Common {
+  DType of[3] = {DType::undefined, DType::undefined, DType::undefined};
+
+  void take(std::size_t level, DType dtype) { of[level] = promoted(of[level], dtype); }
+  DType result() const {
+    DType all = of[0];
+    for (const DType next : {of[1], of[2]}) {
+      if (all == DType::undefined) all = next;
+      else if (next != DType::undefined && category(next) > category(all)) all = lifted(all, next);
+    }
+    return all;
+  }
+  // Integers that meet a number with a fraction become float32.
+  DType lifted(DType all, DType next) const {
+    const bool by_number = next == of[2];
+    return by_number && next == kScriptFloat ? DType::float32 : promoted(all, next);
+  }
+};
 
 }  // namespace
 
+std::vector<ValueId> ScriptCall::alike(const std::vector<ScriptItem>& items) {
+  std::vector<ValueId> ids;
+  Common with_axes, without;
+  bool only_numbers = true;
+  for (const ScriptItem& item : items) ids.push_back(from(item));
+  // Nothing is known of what follows.
+  if (std::ranges::any_of(ids, [&](ValueId id) { return dtype(id) == DType::undefined; })) return ids;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const ValueId id = ids[i];
+    const Type& type = graph_.type(id);
+    const bool number = is_number(items[i]);
+    only_numbers = only_numbers && number;
+    const std::size_t level = number ? 2 : type.ranked && type.shape.empty() ? 1 : 0;
+    with_axes.take(level, dtype(id));
+    without.take(number ? 2 : type.ranked && !type.shape.empty() ? 0 : 1, dtype(id));
+  }
+  const DType common = with_axes.result();
+  if (common != without.result())
+    throw Unsupported("the rank of an operand is not known (--shape gives that of inputs)");
+  if (only_numbers) {
+    const DType number = promoted_numbers(ids);
+    return ids_as(std::move(ids), number);
+  }
+  return ids_as(std::move(ids), common);
+}
+
+std::vector<ValueId> ScriptCall::alike_tensors(std::vector<ScriptItem> items) {
+  std::vector<ValueId> ids;
+  for (const ScriptItem& item : items) ids.push_back(from(item));
+  DType common = DType::undefined;
+  for (const ValueId id : ids) {
+    if (dtype(id) == DType::undefined) return ids;
+    common = promoted(common, dtype(id));
+  }
+  return ids_as(std::move(ids), common);
+}
+
+std::vector<ValueId> ScriptCall::ids_as(std::vector<ValueId> ids, DType dtype) {
+  for (ValueId& id : ids) id = cast(id, dtype);
+  return ids;
+}
+
+DType ScriptCall::promoted_numbers(const std::vector<ValueId>& ids) const {
+  DType all = DType::undefined;
+  for (const ValueId id : ids) all = promoted(all, dtype(id));
+  return all;
+}
+
 std::pair<ValueId, ValueId> ScriptCall::alike(std::string_view left, std::string_view right) {
-  ValueId a = tensor(left), b = tensor(right);
-  const DType da = dtype(a), db = dtype(b);
-  if (da == db || da == DType::undefined || db == DType::undefined) return {a, b};
-  DType common = dtype_of(c10::promoteTypes(carrier(da), carrier(db)));
-  if (is_number(argument(right)) && category(db) <= category(da)) common = da;
-  if (is_number(argument(left)) && category(da) <= category(db)) common = db;
-  return {cast(a, common), cast(b, common)};
+  const std::vector<ValueId> both = alike({argument(left), argument(right)});
+  return {both[0], both[1]};
 }
 
 // ---- nodes
@@ -249,6 +374,18 @@ std::vector<ValueId> ScriptCall::add_many(std::string_view op, std::vector<Value
   return graph_.add(op, std::move(inputs), attrs_of(attrs), count);
 }
 
+std::vector<ValueId> ScriptCall::add_with(std::string_view op, std::vector<ValueId> inputs,
+                                          std::span<const std::pair<std::string_view, Attr>> entries,
+                                          std::size_t count) {
+  Attrs attrs;
+  for (const auto& [name, value] : entries) attrs.set(std::string(name), value);
+  return graph_.add(op, std::move(inputs), std::move(attrs), count);
+}
+
+std::vector<ValueId> ScriptCall::add_split(ValueId x, ValueId sizes, std::int64_t axis, std::size_t count) {
+  return add_many("Split", {x, sizes}, {{"axis", axis}}, count);
+}
+
 ValueId ScriptCall::vector_of(Ints numbers) { return graph_.constant(Tensor::vector_of(numbers)); }
 
 ValueId ScriptCall::number_like(double x, ValueId like) {
@@ -258,7 +395,21 @@ ValueId ScriptCall::number_like(double x, ValueId like) {
 }
 
 ValueId ScriptCall::cast(ValueId id, DType to) {
-  return dtype(id) == to ? id : add("Cast", {id}, {{"to", static_cast<std::int64_t>(to)}});
+  if (dtype(id) == to) return id;
+  const Tensor* constant = graph_.known(id);
+  if (constant != nullptr && constant->size() == 1 && is_float(to) && constant->dtype() != DType::boolean)
+    return graph_.constant(from_elements<double>(to, constant->dims(), elements<double>(*constant)));
+  return add("Cast", {id}, {{"to", static_cast<std::int64_t>(to)}});
+}
+
+DType ScriptCall::element_type(std::string_view name) const {
+  return dtype_of(static_cast<at::ScalarType>(integer(name)));
+}
+
+Dims ScriptCall::dims(ValueId id) const {
+  const auto dims = graph_.type(id).dims();
+  if (!dims) throw Unsupported("the sizes of an operand are not known (--shape gives those of inputs)");
+  return *dims;
 }
 
 std::size_t ScriptCall::rank(ValueId id) const {

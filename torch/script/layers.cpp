@@ -1,16 +1,17 @@
-// Products of matrices, convolutions, pools, norms, tables of vectors.
-#include <algorithm>
+// Products of matrices, norms, tables of vectors.
+#include <string>
 
 #include "base/error.h"
-#include "tensor/convert.h"
 #include "torch/script/call.h"
+#include "torch/script/common.h"
 
 namespace finity {
 
 namespace {
 
 void product(ScriptCall& call) {
-  call.give(call.add("MatMul", {call.tensor("self"), call.tensor(call.has("mat2") ? "mat2" : "other")}));
+  const char* other = call.has("mat2") ? "mat2" : call.has("vec") ? "vec" : call.has("tensor") ? "tensor" : "other";
+  call.give(call.add("MatMul", {call.tensor("self"), call.tensor(other)}));
 }
 
 ValueId turned(ScriptCall& call, ValueId matrix) { return call.add("Transpose", {matrix}, {{"perm", Ints{1, 0}}}); }
@@ -22,14 +23,15 @@ void linear(ScriptCall& call) {
   call.give(call.has("bias") ? call.add("Add", {product, call.tensor("bias")}) : product);
 }
 
-// beta * self + alpha * (mat1 x mat2)
+// beta * self + alpha * (mat1 x mat2); with beta = 0 nothing of self is left
 void added_product(ScriptCall& call) {
-  const bool batched = call.has("batch1");
-  ValueId product =
-      call.add("MatMul", {call.tensor(batched ? "batch1" : "mat1"), call.tensor(batched ? "batch2" : "mat2")});
+  const char* left = call.has("batch1") ? "batch1" : call.has("mat") ? "mat" : "mat1";
+  const char* right = call.has("batch2") ? "batch2" : call.has("vec") ? "vec" : "mat2";
+  ValueId product = call.add("MatMul", {call.tensor(left), call.tensor(right)});
   ValueId self = call.tensor("self");
   const double alpha = call.real("alpha", 1), beta = call.real("beta", 1);
   if (alpha != 1) product = call.add("Mul", {product, call.number_like(alpha, product)});
+  if (beta == 0) return call.give(product);
   if (beta != 1) self = call.add("Mul", {self, call.number_like(beta, self)});
   call.give(call.add("Add", {product, self}));
 }
@@ -40,83 +42,9 @@ void einsum(ScriptCall& call) {
   call.give(call.add("Einsum", call.tensors("tensors"), {{"equation", equation}}));
 }
 
-// ---- windows ------------------------------------------------------------------------------------------------
-
-// One number stands for all axes.
-Ints spread(Ints numbers, std::size_t axes) {
-  if (numbers.size() == 1) numbers.resize(axes, numbers.front());
-  if (numbers.size() != axes) throw Unsupported("has windows of another rank");
-  return numbers;
-}
-
-Ints both_ends(Ints pads) {
-  const Ints same = pads;
-  pads.insert(pads.end(), same.begin(), same.end());
-  return pads;
-}
-
-void convolution(ScriptCall& call) {
-  const ValueId weight = call.tensor("weight");
-  const std::size_t axes = call.rank(weight) - 2;
-  const bool turned = call.flag("transposed", call.op.find("transpose") != std::string::npos);
-  const Ints strides = spread(call.ints("stride", {1}), axes), dilations = spread(call.ints("dilation", {1}), axes);
-  const Ints pads = both_ends(spread(call.ints("padding", {0}), axes));
-  const std::int64_t groups = call.integer("groups", 1);
-  const std::vector<ValueId> operands = {call.tensor("input"), weight, call.optional_tensor("bias")};
-  if (!turned) {
-    call.give(call.add("Conv", operands,
-                       {{"strides", strides}, {"pads", pads}, {"dilations", dilations}, {"group", groups}}));
-    return;
-  }
-  const Ints more = spread(call.ints("output_padding", {0}), axes);
-  call.give(call.add(
-      "ConvTranspose", operands,
-      {{"strides", strides}, {"pads", pads}, {"dilations", dilations}, {"group", groups}, {"output_padding", more}}));
-}
-
-template <std::size_t Axes>
-void max_pool(ScriptCall& call) {
-  const Ints kernel = spread(call.ints("kernel_size"), Axes);
-  const Ints own = call.ints("stride", {});
-  if (call.flag("ceil_mode")) throw Unsupported("rounds the number of windows up");
-  call.give(call.add("MaxPool", {call.tensor("self")},
-                     {{"kernel_shape", kernel},
-                      {"strides", own.empty() ? kernel : spread(own, Axes)},
-                      {"pads", both_ends(spread(call.ints("padding", {0}), Axes))},
-                      {"dilations", spread(call.ints("dilation", {1}), Axes)}}));
-}
-
-template <std::size_t Axes>
-void average_pool(ScriptCall& call) {
-  if (call.has("divisor_override")) throw Unsupported("divides by a number of its own");
-  const Ints kernel = spread(call.ints("kernel_size"), Axes);
-  const Ints own = call.ints("stride", {});
-  if (call.flag("ceil_mode")) throw Unsupported("rounds the number of windows up");
-  const std::int64_t all = call.flag("count_include_pad", true) ? 1 : 0;
-  call.give(call.add("AveragePool", {call.tensor("self")},
-                     {{"kernel_shape", kernel},
-                      {"strides", own.empty() ? kernel : spread(own, Axes)},
-                      {"pads", both_ends(spread(call.ints("padding", {0}), Axes))},
-                      {"count_include_pad", all}}));
-}
-
-template <OpName Op>
-void whole_pool(ScriptCall& call) {
-  if (!std::ranges::all_of(call.ints("output_size"), [](std::int64_t size) { return size == 1; }))
-    throw Unsupported("leaves more than one place");
-  call.give(call.add(Op.letters, {call.tensor("self")}));
-}
-
 // ---- norms --------------------------------------------------------------------------------------------------
 
 float epsilon(const ScriptCall& call) { return static_cast<float>(call.real("eps", 1e-5)); }
-
-// As many ones or zeros as the other tensor has elements.
-ValueId filled_like(ScriptCall& call, ValueId like, double x) {
-  const ValueId shape = call.add("Shape", {like});
-  const ValueId number = call.number_like(x, like);
-  return call.add("Expand", {number, shape});
-}
 
 void batch_norm(ScriptCall& call) {
   if (call.flag("training")) throw Unsupported("is in training mode");
@@ -125,8 +53,10 @@ void batch_norm(ScriptCall& call) {
   const ValueId bias = call.has("bias") ? call.tensor("bias") : filled_like(call, mean, 0);
   call.give(call.add("BatchNormalization", {call.tensor("input"), scale, bias, mean, call.tensor("running_var")},
                      {{"epsilon", epsilon(call)}}));
+  while (call.given.size() < call.results) call.give_nothing();
 }
 
+// Mean and deviation are further results of the native op.
 void layer_norm(ScriptCall& call) {
   const Ints shape = call.ints("normalized_shape");
   const ValueId x = call.tensor("input");
@@ -134,18 +64,27 @@ void layer_norm(ScriptCall& call) {
   if (!scale.valid()) scale = call.add("Expand", {call.number_like(1, x), call.vector_of(shape)});
   call.give(call.add("LayerNormalization", {x, scale, call.optional_tensor("bias")},
                      {{"axis", -static_cast<std::int64_t>(shape.size())}, {"epsilon", epsilon(call)}}));
+  while (call.given.size() < call.results) call.give_nothing();
+}
+
+// A weight for every channel, or ones or zeros.
+ValueId of_channels(ScriptCall& call, const char* name, double otherwise, ValueId x) {
+  if (call.has(name)) return call.tensor(name);
+  const std::int64_t channels = call.size(x, 1);
+  if (channels < 0) throw Unsupported("the number of channels is not known (--shape gives that of inputs)");
+  return call.add("Expand", {call.number_like(otherwise, x), call.vector_of({channels})});
 }
 
 void group_norm(ScriptCall& call) {
-  if (!call.has("weight") || !call.has("bias")) throw Unsupported("has no weights");
-  call.give(call.add("GroupNormalization", {call.tensor("input"), call.tensor("weight"), call.tensor("bias")},
+  const ValueId x = call.tensor("input");
+  call.give(call.add("GroupNormalization", {x, of_channels(call, "weight", 1, x), of_channels(call, "bias", 0, x)},
                      {{"num_groups", call.integer("num_groups")}, {"epsilon", epsilon(call)}}));
 }
 
 void instance_norm(ScriptCall& call) {
   if (!call.flag("use_input_stats", true)) throw Unsupported("uses recorded means");
-  if (!call.has("weight") || !call.has("bias")) throw Unsupported("has no weights");
-  call.give(call.add("InstanceNormalization", {call.tensor("input"), call.tensor("weight"), call.tensor("bias")},
+  const ValueId x = call.tensor("input");
+  call.give(call.add("InstanceNormalization", {x, of_channels(call, "weight", 1, x), of_channels(call, "bias", 0, x)},
                      {{"epsilon", epsilon(call)}}));
 }
 
@@ -154,35 +93,14 @@ void embedding(ScriptCall& call) {
 }
 
 constexpr ScriptLowering kEntries[] = {
-    {"matmul", product},
-    {"mm", product},
-    {"bmm", product},
-    {"linear", linear},
-    {"addmm", added_product},
-    {"baddbmm", added_product},
-    {"einsum", einsum},
-    {"_convolution", convolution},
-    {"convolution", convolution},
-    {"conv1d", convolution},
-    {"conv2d", convolution},
-    {"conv3d", convolution},
-    {"conv_transpose1d", convolution},
-    {"conv_transpose2d", convolution},
-    {"conv_transpose3d", convolution},
-    {"max_pool1d", max_pool<1>},
-    {"max_pool2d", max_pool<2>},
-    {"max_pool3d", max_pool<3>},
-    {"avg_pool1d", average_pool<1>},
-    {"avg_pool2d", average_pool<2>},
-    {"avg_pool3d", average_pool<3>},
-    {"adaptive_avg_pool1d", whole_pool<"GlobalAveragePool">},
-    {"adaptive_avg_pool2d", whole_pool<"GlobalAveragePool">},
-    {"adaptive_avg_pool3d", whole_pool<"GlobalAveragePool">},
-    {"adaptive_max_pool2d", whole_pool<"GlobalMaxPool">},
-    {"batch_norm", batch_norm},
-    {"layer_norm", layer_norm},
-    {"group_norm", group_norm},
-    {"instance_norm", instance_norm},
+    {"matmul", product},        {"mm", product},
+    {"bmm", product},           {"mv", product},
+    {"dot", product},           {"linear", linear},
+    {"addmm", added_product},   {"addmv", added_product},
+    {"baddbmm", added_product}, {"einsum", einsum},
+    {"batch_norm", batch_norm}, {"native_batch_norm", batch_norm},
+    {"layer_norm", layer_norm}, {"native_layer_norm", layer_norm},
+    {"group_norm", group_norm}, {"instance_norm", instance_norm},
     {"embedding", embedding},
 };
 

@@ -1,35 +1,15 @@
-// Arithmetic, functions, comparisons, reductions and losses.
-#include <algorithm>
+// Arithmetic, elementary functions, comparisons.
 #include <cmath>
 #include <limits>
 
 #include "base/error.h"
+#include "tensor/dtype.h"
 #include "torch/script/call.h"
+#include "torch/script/common.h"
 
 namespace finity {
 
 namespace {
-
-// PyTorch computes these of integers in float32.
-ValueId as_float(ScriptCall& call, ValueId x) {
-  const DType dtype = call.dtype(x);
-  return is_float(dtype) || dtype == DType::undefined ? x : call.cast(x, DType::float32);
-}
-
-template <OpName Op>
-void same(ScriptCall& call) {
-  call.give(call.add(Op.letters, {call.tensor("self")}));
-}
-
-template <OpName Op>
-void of_float(ScriptCall& call) {
-  call.give(call.add(Op.letters, {as_float(call, call.tensor("self"))}));
-}
-
-template <OpName Op>
-void own(ScriptCall& call) {
-  call.give(call.add(Op.letters, {as_float(call, call.tensor("self"))}, {}, "finity"));
-}
 
 // Numbers of the script are called a and b.
 std::pair<ValueId, ValueId> operands(ScriptCall& call) {
@@ -58,73 +38,85 @@ void reversed_sub(ScriptCall& call) {
   call.give(call.add("Sub", {b, a}));
 }
 
+void floored_division(ScriptCall& call) {
+  const auto [a, b] = operands(call);
+  if (!is_int(call.dtype(a))) throw Unsupported("rounds a quotient of floats");
+  call.give(call.add("FloorDiv", {a, b}, {}, kOwn));
+}
+
 void division(ScriptCall& call) {
-  if (call.has("rounding_mode")) throw Unsupported("divides and rounds");
-  const auto [a, b] = call.alike("self", "other");
+  const auto [a, b] = operands(call);
+  const std::string rounding = call.text("rounding_mode", "");
+  if (rounding == "floor") return floored_division(call);
+  if (rounding == "trunc") {
+    const ValueId quotient = call.add("Div", {a, b});
+    return call.give(is_int(call.dtype(a)) ? quotient : truncated(call, quotient));
+  }
   call.give(call.add("Div", {as_float(call, a), as_float(call, b)}));
 }
 
+// With the sign of the divisor.
+void remainder(ScriptCall& call) {
+  const auto [a, b] = operands(call);
+  if (is_int(call.dtype(a))) call.give(call.add("Mod", {a, b}));
+  else call.give(call.add("FloorMod", {a, b}, {}, kOwn));
+}
+
+void truncated_remainder(ScriptCall& call) {
+  const auto [a, b] = operands(call);
+  call.give(call.add("Mod", {a, b}, {{"fmod", std::int64_t{1}}}));
+}
+
 void power(ScriptCall& call) {
-  const auto [a, b] = call.alike("self", "exponent");
+  const auto [a, b] = call.has("a") ? call.alike("a", "b") : call.alike("self", "exponent");
   call.give(call.add("Pow", {a, b}));
 }
 
 void unequal(ScriptCall& call) {
-  const auto [a, b] = call.alike("self", "other");
+  const auto [a, b] = operands(call);
   call.give(call.add("Not", {call.add("Equal", {a, b})}));
 }
 
-void clamp(ScriptCall& call) {
+template <OpName Op>
+void logical(ScriptCall& call) {
+  const bool numbers = call.has("a");
+  const ValueId a = call.tensor(numbers ? "a" : "self"), b = call.tensor(numbers ? "b" : "other");
+  call.give(call.add(Op.letters, {call.cast(a, DType::boolean), call.cast(b, DType::boolean)}));
+}
+
+void logical_not(ScriptCall& call) { call.give(call.add("Not", {call.cast(call.operand(), DType::boolean)})); }
+
+template <OpName OfBits, OpName OfTruth>
+void bitwise(ScriptCall& call) {
+  const auto [a, b] = operands(call);
+  call.give(call.add(call.dtype(a) == DType::boolean ? OfTruth.letters : OfBits.letters, {a, b}));
+}
+
+void bitwise_not(ScriptCall& call) {
+  const ValueId x = call.operand();
+  call.give(call.add(call.dtype(x) == DType::boolean ? "Not" : "BitwiseNot", {x}));
+}
+
+void truncation(ScriptCall& call) { call.give(truncated(call, call.operand())); }
+
+void fraction(ScriptCall& call) {
+  const ValueId x = call.operand();
+  call.give(call.add("Sub", {x, truncated(call, x)}));
+}
+
+void rounding(ScriptCall& call) {
+  if (call.integer("decimals", 0) != 0) throw Unsupported("rounds to digits");
+  call.give(call.add("Round", {call.operand()}));
+}
+
+void square(ScriptCall& call) {
   const ValueId x = call.tensor("self");
-  const auto bound = [&](const char* name) {
-    return call.has(name) ? call.cast(call.tensor(name), call.dtype(x)) : ValueId{};
-  };
-  call.give(call.add("Clip", {x, bound("min"), bound("max")}));
+  call.give(call.add("Mul", {x, x}));
 }
 
-void hard_tanh(ScriptCall& call) {
-  const ValueId x = call.tensor("self");
-  call.give(call.add("Clip",
-                     {x, call.number_like(call.real("min_val", -1), x), call.number_like(call.real("max_val", 1), x)}));
-}
-
-void relu6(ScriptCall& call) {
-  const ValueId x = call.tensor("self");
-  call.give(call.add("Clip", {x, call.number_like(0, x), call.number_like(6, x)}));
-}
-
-float number(double x) { return static_cast<float>(x); }
-
-void leaky_relu(ScriptCall& call) {
-  call.give(call.add("LeakyRelu", {call.tensor("self")}, {{"alpha", number(call.real("negative_slope", 0.01))}}));
-}
-
-void elu(ScriptCall& call) {
-  if (call.real("scale", 1) != 1 || call.real("input_scale", 1) != 1) throw Unsupported("is scaled");
-  call.give(call.add("Elu", {call.tensor("self")}, {{"alpha", number(call.real("alpha", 1))}}));
-}
-
-void gelu(ScriptCall& call) {
-  call.give(call.add("Gelu", {call.tensor("self")}, {{"approximate", call.text("approximate", "none")}}));
-}
-
-void silu(ScriptCall& call) {
-  const ValueId x = call.tensor("self");
-  call.give(call.add("Mul", {x, call.add("Sigmoid", {x})}));
-}
-
-void hard_sigmoid(ScriptCall& call) {
-  call.give(call.add("HardSigmoid", {call.tensor("self")}, {{"alpha", number(1.0 / 6)}, {"beta", 0.5F}}));
-}
-
-void softplus(ScriptCall& call) {
-  if (call.real("beta", 1) != 1) throw Unsupported("has a slope of its own");
-  call.give(call.add("Softplus", {call.tensor("self")}));
-}
-
-void log_sigmoid(ScriptCall& call) {
-  const ValueId x = call.tensor("self");
-  call.give(call.add("Neg", {call.add("Softplus", {call.add("Neg", {x})})}));
+void power_of_two(ScriptCall& call) {
+  const ValueId x = as_float(call, call.tensor("self"));
+  call.give(call.add("Pow", {call.number_like(2, x), x}));
 }
 
 template <int Base>
@@ -133,118 +125,103 @@ void log_to_base(ScriptCall& call) {
   call.give(call.add("Mul", {log, call.number_like(1 / std::log(Base), log)}));
 }
 
-void square(ScriptCall& call) {
+void angle(ScriptCall& call) {
+  const auto [y, x] = call.alike("self", "other");
+  call.give(call.add("Atan2", {as_float(call, y), as_float(call, x)}, {}, kOwn));
+}
+
+// log(x / (1 - x)), of x kept away from 0 and 1
+void logit(ScriptCall& call) {
+  ValueId x = as_float(call, call.tensor("self"));
+  if (call.has("eps")) {
+    const double eps = call.real("eps", 0);
+    x = call.add("Clip", {x, call.number_like(eps, x), call.number_like(1 - eps, x)});
+  }
+  const ValueId rest = call.add("Sub", {call.number_like(1, x), x});
+  call.give(call.add("Log", {call.add("Div", {x, rest})}));
+}
+
+bool is_single(ScriptCall& call, ValueId id) { return call.is_ranked(id) && call.rank(id) == 0; }
+
+// Bounds that are numbers are Clip's; others are met element by element.
+void clamp(ScriptCall& call) {
+  std::vector<ScriptItem> items = {call.argument("self")};
+  const bool low = call.has("min"), high = call.has("max");
+  if (low) items.push_back(call.argument("min"));
+  if (high) items.push_back(call.argument("max"));
+  const std::vector<ValueId> ids = call.alike(items);
+  const ValueId lo = low ? ids[1] : ValueId{}, hi = high ? ids.back() : ValueId{};
+  if ((!low || is_single(call, lo)) && (!high || is_single(call, hi)))
+    return call.give(call.add("Clip", {ids[0], lo, hi}));
+  ValueId x = ids[0];
+  if (low) x = call.add("Max", {x, lo});
+  if (high) x = call.add("Min", {x, hi});
+  call.give(x);
+}
+
+// self + value * tensor1 * tensor2, in this order
+template <OpName Op>
+void added_to(ScriptCall& call) {
+  const std::vector<ValueId> ids =
+      call.alike({call.argument("self"), call.argument("tensor1"), call.argument("tensor2")});
+  const double value = call.real("value", 1);
+  const ValueId scaled = value == 1 ? ids[1] : call.add("Mul", {ids[1], call.number_like(value, ids[1])});
+  call.give(call.add("Add", {ids[0], call.add(Op.letters, {scaled, ids[2]})}));
+}
+
+// From the end that is nearer.
+void interpolation(ScriptCall& call) {
+  const std::vector<ValueId> ids = call.alike({call.argument("self"), call.argument("end"), call.argument("weight")});
+  const ValueId from = ids[0], to = ids[1], weight = ids[2], one = call.number_like(1, from);
+  const ValueId apart = call.add("Sub", {to, from});
+  const ValueId near = call.add("Add", {from, call.add("Mul", {weight, apart})});
+  const ValueId far = call.add("Sub", {to, call.add("Mul", {apart, call.add("Sub", {one, weight})})});
+  call.give(call.add("Where", {call.add("Less", {weight, call.number_like(0.5, weight)}), near, far}));
+}
+
+void finite_instead(ScriptCall& call) {
   const ValueId x = call.tensor("self");
-  call.give(call.add("Mul", {x, x}));
+  if (!is_float(call.dtype(x))) return call.give(x);
+  const double largest = float_format(call.dtype(x)).max_finite;
+  const auto number = [&](const char* name, double otherwise) {
+    return call.number_like(call.real(name, otherwise), x);
+  };
+  const ValueId nan = call.add("Where", {call.add("IsNaN", {x}), number("nan", 0), x});
+  const ValueId above = call.add("IsInf", {x}, {{"detect_negative", std::int64_t{0}}});
+  const ValueId below = call.add("IsInf", {x}, {{"detect_positive", std::int64_t{0}}});
+  const ValueId high = call.add("Where", {above, number("posinf", largest), nan});
+  call.give(call.add("Where", {below, number("neginf", -largest), high}));
+}
+
+void is_finite(ScriptCall& call) {
+  const ValueId x = call.operand();
+  call.give(call.add("Not", {call.add("Or", {call.add("IsNaN", {x}), call.add("IsInf", {x})})}));
 }
 
 void where(ScriptCall& call) {
   const auto [a, b] = call.alike("self", "other");
-  call.give(call.add("Where", {call.tensor("condition"), a, b}));
+  call.give(call.add("Where", {call.cast(call.tensor("condition"), DType::boolean), a, b}));
 }
 
 void masked_fill(ScriptCall& call) {
   const ValueId x = call.tensor("self");
-  call.give(call.add("Where", {call.tensor("mask"), call.cast(call.tensor("value"), call.dtype(x)), x}));
-}
-
-// ---- rows ---------------------------------------------------------------------------------------------------
-
-template <OpName Op>
-void softmax(ScriptCall& call) {
-  ValueId x = call.tensor("self");
-  if (call.has("dtype")) throw Unsupported("changes the element type");
-  call.give(call.add(Op.letters, {x}, {{"axis", call.integer("dim")}}));
-}
-
-// Without axes over all; axes are an operand.
-template <OpName Op>
-void reduce(ScriptCall& call) {
-  if (call.has("dtype")) throw Unsupported("changes the element type");
-  const ValueId x = call.tensor("self");
-  const Ints axes = call.ints("dim", {});
-  const std::int64_t keep = call.flag("keepdim") ? 1 : 0;
-  call.give(call.add(Op.letters, {x, axes.empty() ? ValueId{} : call.vector_of(axes)}, {{"keepdims", keep}}));
-}
-
-// The largest, over all or along an axis; where it stands is a second result.
-template <OpName Value, OpName Place, OpName OfTwo>
-void extreme(ScriptCall& call) {
-  if (call.has("other")) return binary<OfTwo>(call);
-  reduce<Value>(call);
-  if (call.results < 2) return;
-  const std::int64_t keep = call.flag("keepdim") ? 1 : 0;
-  call.give(call.add(Place.letters, {call.tensor("self")}, {{"axis", call.integer("dim")}, {"keepdims", keep}}));
-}
-
-template <OpName Op>
-void place_of(ScriptCall& call) {
-  if (!call.has("dim")) throw Unsupported("looks at all elements");
-  const std::int64_t keep = call.flag("keepdim") ? 1 : 0;
-  call.give(call.add(Op.letters, {call.tensor("self")}, {{"axis", call.integer("dim")}, {"keepdims", keep}}));
-}
-
-void norm(ScriptCall& call) {
-  const double p = call.has("ord") ? call.real("ord", 2) : call.real("p", 2);
-  if (p != 1 && p != 2) throw Unsupported("is a norm of another kind");
-  if (p == 1) reduce<"ReduceL1">(call);
-  else reduce<"ReduceL2">(call);
-}
-
-void cumulative_sum(ScriptCall& call) {
-  call.give(call.add("CumSum", {call.tensor("self"), call.vector_of({call.integer("dim")})}));
-}
-
-// ---- losses -------------------------------------------------------------------------------------------------
-
-constexpr std::int64_t kNone = 0, kMean = 1;
-
-std::string reduction(const ScriptCall& call) {
-  const std::int64_t kind = call.integer("reduction", kMean);
-  return kind == kNone ? "none" : kind == kMean ? "mean" : "sum";
-}
-
-template <OpName Op>
-void class_loss(ScriptCall& call) {
-  if (call.real("label_smoothing", 0) != 0) throw Unsupported("smooths labels");
-  const std::string over = reduction(call);
-  call.give(call.add(Op.letters, {call.tensor("self"), call.tensor("target"), call.optional_tensor("weight")},
-                     {{"reduction", over}, {"ignore_index", call.integer("ignore_index", -100)}}));
-}
-
-void reduce_loss(ScriptCall& call, ValueId each) {
-  const std::string over = reduction(call);
-  if (over == "none") call.give(each);
-  else call.give(call.add(over == "mean" ? "ReduceMean" : "ReduceSum", {each}, {{"keepdims", std::int64_t{0}}}));
-}
-
-void squared_error(ScriptCall& call) {
-  const auto [a, b] = call.alike("self", "target");
-  const ValueId apart = call.add("Sub", {a, b});
-  reduce_loss(call, call.add("Mul", {apart, apart}));
-}
-
-void absolute_error(ScriptCall& call) {
-  const auto [a, b] = call.alike("self", "target");
-  reduce_loss(call, call.add("Abs", {call.add("Sub", {a, b})}));
+  call.give(call.add(
+      "Where", {call.cast(call.tensor("mask"), DType::boolean), call.cast(call.tensor("value"), call.dtype(x)), x}));
 }
 
 constexpr ScriptLowering kEntries[] = {
-    {"relu", same<"Relu">},
     {"abs", same<"Abs">},
     {"neg", same<"Neg">},
     {"floor", same<"Floor">},
     {"ceil", same<"Ceil">},
-    {"round", same<"Round">},
+    {"round", rounding},
     {"sign", same<"Sign">},
-    {"selu", same<"Selu">},
-    {"mish", same<"Mish">},
-    {"hardswish", same<"HardSwish">},
-    {"softsign", same<"Softsign">},
-    {"logical_not", same<"Not">},
-    {"sigmoid", of_float<"Sigmoid">},
-    {"tanh", of_float<"Tanh">},
+    {"sgn", same<"Sign">},
+    {"trunc", truncation},
+    {"fix", truncation},
+    {"frac", fraction},
     {"exp", of_float<"Exp">},
+    {"exp2", power_of_two},
     {"log", of_float<"Log">},
     {"sqrt", of_float<"Sqrt">},
     {"reciprocal", of_float<"Reciprocal">},
@@ -252,70 +229,76 @@ constexpr ScriptLowering kEntries[] = {
     {"cos", of_float<"Cos">},
     {"tan", of_float<"Tan">},
     {"asin", of_float<"Asin">},
+    {"arcsin", of_float<"Asin">},
     {"acos", of_float<"Acos">},
+    {"arccos", of_float<"Acos">},
     {"atan", of_float<"Atan">},
+    {"arctan", of_float<"Atan">},
     {"sinh", of_float<"Sinh">},
     {"cosh", of_float<"Cosh">},
+    {"asinh", of_float<"Asinh">},
+    {"acosh", of_float<"Acosh">},
+    {"atanh", of_float<"Atanh">},
     {"erf", of_float<"Erf">},
+    {"erfc", own<"Erfc">},
+    {"lgamma", own<"Lgamma">},
     {"log1p", own<"Log1p">},
     {"expm1", own<"Expm1">},
     {"rsqrt", own<"Rsqrt">},
+    {"atan2", angle},
+    {"arctan2", angle},
     {"log2", log_to_base<2>},
     {"log10", log_to_base<10>},
+    {"logit", logit},
     {"square", square},
     {"add", scaled_binary<"Add">},
     {"sub", scaled_binary<"Sub">},
+    {"subtract", scaled_binary<"Sub">},
     {"rsub", reversed_sub},
     {"mul", binary<"Mul">},
+    {"multiply", binary<"Mul">},
     {"div", division},
+    {"divide", division},
     {"true_divide", division},
+    {"floor_divide", floored_division},
+    {"floordiv", floored_division},
+    {"remainder", remainder},
+    {"fmod", truncated_remainder},
     {"pow", power},
     {"maximum", binary<"Max">},
     {"minimum", binary<"Min">},
+    {"addcmul", added_to<"Mul">},
+    {"addcdiv", added_to<"Div">},
+    {"lerp", interpolation},
     {"eq", binary<"Equal">},
     {"ne", unequal},
+    {"not_equal", unequal},
     {"lt", binary<"Less">},
     {"gt", binary<"Greater">},
     {"le", binary<"LessOrEqual">},
     {"ge", binary<"GreaterOrEqual">},
-    {"logical_and", binary<"And">},
-    {"logical_or", binary<"Or">},
+    {"logical_and", logical<"And">},
+    {"logical_or", logical<"Or">},
+    {"logical_xor", logical<"Xor">},
+    {"logical_not", logical_not},
+    {"__not__", logical_not},
+    {"__and__", bitwise<"BitwiseAnd", "And">},
+    {"__or__", bitwise<"BitwiseOr", "Or">},
+    {"__xor__", bitwise<"BitwiseXor", "Xor">},
+    {"bitwise_and", bitwise<"BitwiseAnd", "And">},
+    {"bitwise_or", bitwise<"BitwiseOr", "Or">},
+    {"bitwise_xor", bitwise<"BitwiseXor", "Xor">},
+    {"bitwise_not", bitwise_not},
     {"clamp", clamp},
+    {"clip", clamp},
     {"clamp_min", clamp},
     {"clamp_max", clamp},
-    {"hardtanh", hard_tanh},
-    {"relu6", relu6},
-    {"leaky_relu", leaky_relu},
-    {"elu", elu},
-    {"gelu", gelu},
-    {"silu", silu},
-    {"hardsigmoid", hard_sigmoid},
-    {"softplus", softplus},
-    {"log_sigmoid", log_sigmoid},
+    {"nan_to_num", finite_instead},
+    {"isnan", same<"IsNaN">},
+    {"isinf", same<"IsInf">},
+    {"isfinite", is_finite},
     {"where", where},
     {"masked_fill", masked_fill},
-    {"softmax", softmax<"Softmax">},
-    {"log_softmax", softmax<"LogSoftmax">},
-    {"mean", reduce<"ReduceMean">},
-    {"sum", reduce<"ReduceSum">},
-    {"prod", reduce<"ReduceProd">},
-    {"amax", reduce<"ReduceMax">},
-    {"amin", reduce<"ReduceMin">},
-    {"logsumexp", reduce<"ReduceLogSumExp">},
-    {"max", extreme<"ReduceMax", "ArgMax", "Max">},
-    {"min", extreme<"ReduceMin", "ArgMin", "Min">},
-    {"argmax", place_of<"ArgMax">},
-    {"argmin", place_of<"ArgMin">},
-    {"norm", norm},
-    {"linalg_vector_norm", norm},
-    {"frobenius_norm", norm},
-    {"cumsum", cumulative_sum},
-    {"nll_loss", class_loss<"NegativeLogLikelihoodLoss">},
-    {"nll_loss_nd", class_loss<"NegativeLogLikelihoodLoss">},
-    {"nll_loss2d", class_loss<"NegativeLogLikelihoodLoss">},
-    {"cross_entropy_loss", class_loss<"SoftmaxCrossEntropyLoss">},
-    {"mse_loss", squared_error},
-    {"l1_loss", absolute_error},
 };
 
 }  // namespace

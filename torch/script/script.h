@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "types/infer.h"
 
 namespace finity {
 
@@ -16,7 +17,8 @@ struct ImportedScript {
   std::vector<std::string> notes = {};  // what was assumed, and what is not known and why
 };
 
-// Throws Error when LibTorch cannot read the file, or when its module has no forward method.
-ImportedScript import_script(std::string_view bytes);
+// Sizes of inputs may be given: what the script decides by them is then decided. Throws Error when LibTorch cannot read
+// the file, when its module has no forward method, or when what it changes in place cannot be said.
+ImportedScript import_script(std::string_view bytes, const Bindings& bindings = {});
 
 }  // namespace finity
