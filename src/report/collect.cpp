@@ -167,9 +167,10 @@ class Collector {
   }
 
   void tell_why_not_checked(const Finding& finding) {
-    const bool limit = finding.rule == "FN903";
-    std::string why = limit || !finding.node.valid() ? std::string("stopped at a limit")
-                                                     : std::string(graph().node(finding.node).op_type);
+    const bool limit = finding.rule == "FN903", weights = finding.rule == "FN904";
+    std::string why = weights                          ? "missing weights"
+                      : limit || !finding.node.valid() ? "stopped at a limit"
+                                                       : std::string(graph().node(finding.node).op_type);
     std::vector<std::string>& known = report_.not_checked.why;
     if (!why.empty() && std::ranges::find(known, why) == known.end()) known.push_back(std::move(why));
   }

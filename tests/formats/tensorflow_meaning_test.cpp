@@ -340,6 +340,25 @@ TEST(TensorflowBounds, GradientsOfCudnnAreOfTheOperandsShapes) {
   EXPECT_EQ(to_string(g, g.value(node_named(g, "y")->inputs[0]).type), "float32[100]");
 }
 
+// Of 5 steps: the state is a product of numbers in [-1, 1], the cell is clipped at 3 or grows by 1 in each step.
+TEST(TensorflowBounds, LayersOfLstmAsOneOp) {
+  const auto layer = [](const std::string& op, const std::string& clip) {
+    const std::string state = "dim { size: 2 } dim { size: 3 }";
+    return integer("n", 5) + placeholder("x", "FLOAT", "dim { size: 5 } dim { size: 2 } dim { size: 4 }") +
+           constant("c", "FLOAT", "float_val: 1", state) + constant("h", "FLOAT", "float_val: 0", state) +
+           placeholder("w", "FLOAT", "dim { size: 7 } dim { size: 12 }") +
+           node("r", op, {"n", "x", "c", "h", "w"}, {{"cell_clip", "f: " + clip}});
+  };
+  EXPECT_EQ(verdict_of(shifted(layer("BlockLSTM", "-1"), 1.25, "r:6"), "y"), Verdict::proved);
+  EXPECT_EQ(verdict_of(shifted(layer("BlockLSTM", "-1"), 0.75, "r:6"), "y"), Verdict::possible);
+  EXPECT_EQ(verdict_of(shifted(layer("BlockLSTM", "-1"), 0.25, "r:3"), "y"),
+            Verdict::proved);  // a gate is not negative
+  EXPECT_EQ(verdict_of(shifted(layer("BlockLSTMV2", "0"), 12.25, "r:1"), "y"), Verdict::proved);
+  EXPECT_EQ(verdict_of(shifted(layer("BlockLSTMV2", "0"), 5.75, "r:1"), "y"), Verdict::possible);
+  EXPECT_EQ(verdict_of(shifted(layer("BlockLSTM", "3"), 3.25, "r:1"), "y"), Verdict::proved);
+  EXPECT_EQ(verdict_of(shifted(layer("BlockLSTM", "3"), 2.75, "r:1"), "y"), Verdict::possible);
+}
+
 TEST(TensorflowBounds, LettersOfDecodedTexts) {
   for (const std::string op : {"CTCBeamSearchDecoder", "CTCGreedyDecoder"}) {
     const std::string graph = placeholder("x", "FLOAT", "dim { size: 5 } dim { size: 2 } dim { size: 9 }") +

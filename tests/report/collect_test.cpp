@@ -71,6 +71,16 @@ Report checked_text(const std::string& text) {
   return report;
 }
 
+TEST(Collect, MissingWeightsAreNoLimit) {
+  const Report report = checked_text(R"(opset 17
+    graph g (x: float32[2, 4]) -> (y) {
+      const w: float32[4, 4] = {...}
+      h = MatMul(x, w)
+      y = own.Mystery(h) })");
+  EXPECT_EQ(report.not_checked.why, (std::vector<std::string>{"missing weights", "Mystery"}));
+  EXPECT_TRUE(report.complete);
+}
+
 TEST(Collect, BranchesThatAreNeverTakenAreNotCounted) {
   const std::string branches =
       R"({ then_branch = graph t () -> (a) { a = Relu(x) },

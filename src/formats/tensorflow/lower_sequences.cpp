@@ -1,6 +1,7 @@
 // Ops whose results are known in their kind but not in their numbers: recurrent layers whose weights lie in a layout of
 // their library, searches for texts, distances between texts, sets. What decides the numbers comes from outside, one
 // input per result, named after the node; what holds of every such result is written behind it.
+#include <algorithm>
 #include <limits>
 
 #include "formats/tensorflow/emit.h"
@@ -58,6 +59,32 @@ void lower_cudnn(TfCall& call) {
 // (input, input_h, input_c, params, ...): a gradient for each.
 void lower_cudnn_backprop(TfCall& call) {
   for (std::size_t i = 0; i < 4; ++i) call.give(i, call.outside(i, call.in_type(static_cast<int>(i))));
+}
+
+// ---- a layer of LSTM as one op --------------------------------------------------------------------------------------
+
+// (seq_len_max, x [steps, batch, features], cs_prev [batch, units], h_prev, w, ...): for every step the input gate, the
+// cell, the other gates, what goes into the cell, its tangent and the state; zero behind the longest sequence.
+void lower_block_lstm(TfCall& call) {
+  Emit emit(call);
+  const Type sequence = call.in_type(1), state = call.in_type(2);  // copies: nodes are added
+  Type type = Type::tensor(sequence.dtype, Shape(3));
+  if (sequence.ranked && sequence.shape.size() == 3) type.shape = {sequence.shape[0], sequence.shape[1], Dim{}};
+  if (state.ranked && state.shape.size() == 2) type.shape[2] = state.shape[1];
+  constexpr std::size_t kCell = 1, kFirstTangent = 4, kResults = 7;
+  for (std::size_t i = 0; i < std::min(kResults, call.output_count()); ++i) {
+    const ValueId part = share(call, i, type);
+    if (i != kCell) {
+      call.give(i, i < kFirstTangent ? at_least_zero(emit, part) : part);
+      continue;
+    }
+    // It is clipped, or grows by at most one in each step.
+    const double clip = call.real("cell_clip", call.op() == "BlockLSTM" ? 3 : 0);
+    const ValueId grown = emit.sum(largest(emit, call.in(2)), steps(emit, call.in(1), 0, sequence.dtype));
+    const ValueId limit =
+        clip > 0 ? emit.number(clip, sequence.dtype) : emit.product(emit.number(2, sequence.dtype), grown);
+    call.give(i, emit.product(part, limit));
+  }
 }
 
 // ---- texts ---------------------------------------------------------------------------------------------------------
@@ -157,6 +184,8 @@ void lower_sparse_cross(TfCall& call) {
 }
 
 constexpr Lowering kSequences[] = {
+    {.op = "BlockLSTM", .lower = lower_block_lstm},
+    {.op = "BlockLSTMV2", .lower = lower_block_lstm},
     {.op = "CTCBeamSearchDecoder", .lower = lower_beam_search},
     {.op = "CTCGreedyDecoder", .lower = lower_greedy_search},
     {.op = "CudnnRNN", .lower = lower_cudnn},
