@@ -40,6 +40,18 @@ void length_of(ScriptCall& call) {
   call.give(call.add("Gather", {call.add("Shape", {call.operand()}), first}));
 }
 
+// Of the rounds of range(start, end, step).
+void number_of_round(ScriptCall& call) {
+  const ValueId steps = call.add("Mul", {call.tensor("index"), call.tensor("step")});
+  call.give(call.add("Add", {call.tensor("start"), steps}));
+}
+
+void rounds_of_range(ScriptCall& call) {
+  if (call.integer("step") != 1) throw Unsupported("counts in steps");
+  const ValueId apart = call.add("Sub", {call.tensor("hi"), call.tensor("lo")});
+  call.give(call.add("Max", {apart, call.constant(Tensor::scalar(std::int64_t{0}))}));
+}
+
 void count_of(ScriptCall& call) { call.give(call.add("Size", {call.tensor("self")})); }
 
 // A tensor with one element, or a number, as a number.
@@ -105,6 +117,8 @@ constexpr ScriptLowering kEntries[] = {
     {"__getitem__", element},
     {"size", size},
     {"dim", rank_of},
+    {"__derive_index", number_of_round},
+    {"__range_length", rounds_of_range},
     {"numel", count_of},
     {"len", length_of},
     {"Int", number_of<DType::int64>},
