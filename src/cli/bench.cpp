@@ -90,7 +90,7 @@ std::unique_ptr<Worker> engine_of(const Options& options) {
   std::optional<WorkerOptions> worker = torch_worker();
   if (!worker && options.engine == "torch") throw Error("--engine torch: " + std::string(kNoTorchWorker));
   if (!worker) {
-    std::fprintf(stderr, "note: %s\n", std::string(kNoTorchWorker).c_str());
+    std::fprintf(stderr, "note: %s\n", std::string(kNoTorchWorker).append(kInsteadOfTorch).c_str());
     return nullptr;
   }
   constexpr double kConfirming = 120;
