@@ -90,7 +90,7 @@ std::unique_ptr<Worker> engine_of(const Options& options) {
   std::optional<WorkerOptions> worker = torch_worker();
   if (!worker && options.engine == "torch") throw Error("--engine torch: " + std::string(kNoTorchWorker));
   if (!worker) {
-    std::fprintf(stderr, "note: %s\n", std::string(kNoTorchWorker).c_str());
+    std::fprintf(stderr, "note: %s\n", std::string(kNoTorchWorker).append(kInsteadOfTorch).c_str());
     return nullptr;
   }
   constexpr double kConfirming = 120;
@@ -118,21 +118,28 @@ class Searches {
   // What is finished; the rest was interrupted.
   std::vector<BenchRun> run(bool& interrupted) {
     if (!open_.empty()) {
-      Bench bench(load_digits(options_.data), [this](const Program& program, const ProgramSearch& search) {
-        ProgramSearch asked = search;
-        asked.progress = [](double, std::uint64_t, double) { return !interrupt_wanted(); };
-        return search_program(program, asked, engine_.get());
-      });
-      for (const BenchRun& run : known_) bench.remember(run);
-      const auto job = [&](std::size_t i) { one(bench, runs_[open_[i]]); };
+      bench_ = std::make_unique<Bench>(
+          load_digits(options_.data), [this](const Program& program, const ProgramSearch& search) {
+            ProgramSearch asked = search;
+            asked.progress = [](double, std::uint64_t, double) { return !interrupt_wanted(); };
+            return search_program(program, asked, engine_.get());
+          });
+      for (const BenchRun& run : known_) bench_->remember(run);
+      const auto job = [&](std::size_t i) { one(*bench_, runs_[open_[i]]); };
       const auto label = [&](std::size_t i) { return runs_[open_[i]].bug + " " + runs_[open_[i]].strategy; };
       constexpr double kGrace = 10;
       const PoolOutcome outcome = run_jobs(open_.size(), 1, job, label, kGrace);
       interrupted = outcome.interrupted || interrupt_wanted();
-      for (std::size_t i = open_.size(); i-- > 0;) {
-        if (!outcome.finished[i] || stopped_.contains(open_[i]))
-          runs_.erase(runs_.begin() + static_cast<std::ptrdiff_t>(open_[i]));
+      std::set<std::size_t> left = stopped_;
+      for (std::size_t i = 0; i < open_.size(); ++i) {
+        if (!outcome.finished[i]) left.insert(open_[i]);
       }
+      // A search that did not end in time still writes into its run.
+      std::vector<BenchRun> ended;
+      for (std::size_t i = 0; i < runs_.size(); ++i) {
+        if (!left.contains(i)) ended.push_back(runs_[i]);
+      }
+      return ended;
     }
     return runs_;
   }
@@ -157,6 +164,7 @@ class Searches {
   std::vector<BenchRun> runs_;
   std::vector<BenchRun> known_;  // also those of other questions, which the file keeps
   std::unique_ptr<Worker> engine_;
+  std::unique_ptr<Bench> bench_ = {};
   std::vector<std::size_t> open_ = {};
   std::set<std::size_t> stopped_ = {};
   std::size_t finished_ = 0;
@@ -170,7 +178,12 @@ int bench_grist(const Options& options) {
   }
   bool interrupted = false;
   std::vector<BenchRun> runs;
-  if (!bench.strategies.empty() || bench.sweep) runs = Searches(options, bench).run(interrupted);
+  if (!bench.strategies.empty() || bench.sweep) {
+    auto searches = std::make_unique<Searches>(options, bench);
+    runs = searches->run(interrupted);
+    // What was interrupted may not have ended yet, and needs it until the process does.
+    if (interrupted) static_cast<void>(searches.release());
+  }
   const BenchReport report = bench_report(bench, runs, verdicts);
   const std::string text = bench_in_format(report, options.format);
   if (options.output.empty()) std::fwrite(text.data(), 1, text.size(), stdout);

@@ -222,7 +222,10 @@ int search_and_tell(Program program, const std::string& path, const CheckSetting
   const std::string engine = settings.engine.value_or("auto");
   std::optional<WorkerOptions> options = engine == "reference" ? std::nullopt : torch_worker();
   if (engine == "torch" && !options) throw Error("--engine torch: " + std::string(kNoTorchWorker));
-  if (engine == "auto" && !options) std::fprintf(stderr, "finity: note: %s\n", std::string(kNoTorchWorker).c_str());
+  if (engine == "auto" && !options) {
+    std::fprintf(stderr, "finity: note: %s%s\n", std::string(kNoTorchWorker).c_str(),
+                 std::string(kInsteadOfTorch).c_str());
+  }
   if (options) options->seconds = kSilence;
   std::optional<Worker> torch;
   if (options) torch.emplace(*options);

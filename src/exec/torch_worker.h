@@ -16,9 +16,9 @@ std::string program_beside(const std::string& name);
 // How to start the engine; nothing when it was not built. Searches set limits of their own.
 std::optional<WorkerOptions> torch_worker();
 
-// One sentence for people when it was not built.
+// For people when it was not built: why something cannot be done, and what is done instead.
 inline constexpr std::string_view kNoTorchWorker =
-    "the engine on LibTorch is not there (install libtorch-dev and build again): the reference is used, which is "
-    "slower";
+    "the engine on LibTorch is not there (install libtorch-dev and build again)";
+inline constexpr std::string_view kInsteadOfTorch = ": the reference is used, which is slower";
 
 }  // namespace finity
