@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <utility>
 
 #include "check/keep_search.h"
@@ -115,6 +116,10 @@ CheckPlan plan_of(const CheckSettings& settings) {
   plan.sites = settings.sites;
   plan.engine = settings.engine.value_or("auto");
   if (plan.engine == "torch" && !torch_worker()) throw Error("--engine torch: " + std::string(kNoTorchWorker));
+  if (plan.confirm > 0 && plan.engine == "auto" && !torch_worker()) {
+    std::fprintf(stderr, "finity: note: %s%s\n", std::string(kNoTorchWorker).c_str(),
+                 std::string(kInsteadOfTorch).c_str());
+  }
   plan.selection = settings.selection;
   plan.verify = std::min<std::size_t>(settings.verify.value_or(0), 1'000'000);
   plan.seed = settings.seed.value_or(0);

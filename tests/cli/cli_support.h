@@ -18,8 +18,9 @@ struct Finished {
   int exit_code = -1;
 };
 
-inline Finished run_in(const std::string& folder, const std::string& arguments) {
-  const std::string command = "cd '" + folder + "' && '" FINITY_PROGRAM "' " + arguments + " 2>&1";
+inline Finished run_in(const std::string& folder, const std::string& arguments,
+                       const std::string& program = FINITY_PROGRAM) {
+  const std::string command = "cd '" + folder + "' && '" + program + "' " + arguments + " 2>&1";
   std::FILE* pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return {};
   Finished result;

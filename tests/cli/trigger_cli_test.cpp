@@ -95,6 +95,18 @@ TEST_F(Trigger, FindingsOfTheBackwardPassNameTheForwardNode) {
   EXPECT_TRUE(contains(confirmed.output, "confirmed FN101")) << confirmed.output;
 }
 
+// The engine lies beside the program, so a copy of the program alone has none.
+TEST_F(Trigger, WithoutTheEngineTheReferenceIsUsedAndANoteSaysSo) {
+  const std::string alone = folder_.file("finity");
+  fs::copy_file(FINITY_PROGRAM, alone);
+  for (const std::string& what : {kSoftmax, root_folder() + "/examples/programs/softmax_regression_repaired.toml"}) {
+    const Finished finished = run_in(folder_.path(), "trigger " + what, alone);
+    EXPECT_TRUE(contains(finished.output, "the reference is used, which is slower")) << finished.output;
+    EXPECT_NE(finished.exit_code, 2) << finished.output;
+  }
+  EXPECT_EQ(run_in(folder_.path(), "trigger --engine torch " + kSoftmax, alone).exit_code, 2);
+}
+
 // A gradient that stops is not green.
 TEST_F(Trigger, UnknownDerivativesAreSaid) {
   write_file_atomically(folder_.file("m.txt"), R"(opset 17
