@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 
 #include "base/error.h"
 
@@ -11,6 +12,16 @@ std::string_view name(Answer::Outcome outcome) {
   constexpr std::array<std::string_view, 5> kNames = {"done", "refused", "not implemented", "crashed", "late"};
   return kNames[static_cast<std::size_t>(outcome)];
 }
+
+namespace {
+
+std::string in_words(double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", seconds);
+  return text;
+}
+
+}  // namespace
 
 const Hello& Worker::hello() {
   if (process_ == nullptr) start();
@@ -147,7 +158,7 @@ bool Worker::receive(std::string& message, Deadline deadline, Answer& answer) {
 bool Worker::moved(Subprocess::Transfer transfer, Answer& answer) {
   if (transfer == Subprocess::Transfer::done) return true;
   if (transfer == Subprocess::Transfer::ended) give_up(answer, Answer::Outcome::crashed, {});
-  else give_up(answer, Answer::Outcome::late, "no answer within " + std::to_string(options_.seconds) + " seconds");
+  else give_up(answer, Answer::Outcome::late, "no answer within " + in_words(options_.seconds) + " seconds");
   return false;
 }
 

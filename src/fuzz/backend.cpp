@@ -12,12 +12,6 @@ namespace {
 constexpr double kSecondsPerRequest = 10;
 constexpr int kMoreTries = 4;
 
-// No library does that to itself: somebody, or a system that is short of memory, ended the process.
-bool ended_from_outside(std::string_view text) {
-  return std::ranges::any_of(std::initializer_list<std::string_view>{"by signal 9 ", "by signal 15 "},
-                             [&](std::string_view words) { return text.find(words) != std::string_view::npos; });
-}
-
 template <typename Ask>
 Answer asked(const Ask& ask) {
   for (int i = 0;; ++i) {
@@ -36,6 +30,11 @@ BackendSpec spec_of(const BackendName& name) {
 }
 
 }  // namespace
+
+bool ended_from_outside(std::string_view text) {
+  return std::ranges::any_of(std::initializer_list<std::string_view>{"by signal 9 ", "by signal 15 "},
+                             [&](std::string_view words) { return text.find(words) != std::string_view::npos; });
+}
 
 std::vector<BackendSpec> parse_specs(std::string_view text) {
   std::vector<BackendSpec> specs;

@@ -10,6 +10,9 @@
 
 namespace finity::fuzz {
 
+// What is said of a process that somebody ended, or a system that is short of memory: no library does that to itself.
+bool ended_from_outside(std::string_view text);
+
 // A library and its version as the campaign names it.
 struct BackendSpec {
   std::string family = {};   // "ort"

@@ -23,7 +23,8 @@ constexpr int kLooksPerKind = 3;
 constexpr int kLooksPerOp = 24;
 
 constexpr std::chrono::milliseconds kPause{200};
-constexpr int kStarts = 5;
+constexpr int kStarts = 3;
+constexpr int kStartsWhenEnded = 30;
 
 std::vector<Backend> open_backends(const CampaignOptions& options, const std::vector<BackendSpec>& specs,
                                    const std::function<void(const std::string&)>& note) {
@@ -47,8 +48,8 @@ std::vector<Backend> started(std::vector<Backend> backends) {
       try {
         backend.worker().hello();
         break;
-      } catch (const Error&) {
-        if (attempt == kStarts) throw;
+      } catch (const Error& error) {
+        if (attempt >= (ended_from_outside(error.what()) ? kStartsWhenEnded : kStarts)) throw;
       }
     }
   }

@@ -26,6 +26,7 @@ struct Evidence {
 struct Finding {
   std::string key = {};  // the same for the same fault
   BackendSpec backend = {};
+  std::string library = {};  // and its version, as it says itself
   Complaint complaint = {};
   Sample sample = {};
   bool legal = true;
@@ -48,8 +49,8 @@ const Complaint* worst(const std::vector<Complaint>& complaints);
 // Reduces, judges again and names it. Nothing when it does not show in a new process.
 std::optional<Finding> make_finding(Backend& backend, const Sample& sample, bool legal, const Complaint& complaint);
 // The same for a broken law: the sample before it is reduced, and the law is applied anew to each candidate.
-Finding make_law_finding(Backend& backend, const Sample& before, const Sample& after, const std::string& law,
-                         const Complaint& complaint);
+std::optional<Finding> make_law_finding(Backend& backend, const Sample& before, const Sample& after,
+                                        const std::string& law, const Complaint& complaint);
 // The library's calls that a sample comes to; empty when it has none to show.
 std::string script_of(Backend& backend, const Sample& sample);
 void add_versions(Finding& finding, std::vector<Backend>& versions);

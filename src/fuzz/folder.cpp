@@ -28,6 +28,7 @@ json description(const Finding& finding) {
   for (const auto& [spec, stand] : finding.versions) versions.push_back({spec.text(), strip_text({{spec, stand}})});
   json result = {{"key", finding.key},
                  {"backend", finding.backend.text()},
+                 {"library", finding.library},
                  {"symptom", std::string(name(c.symptom))},
                  {"optimised", c.level != Optimisation::none},
                  {"proven", c.proven},
@@ -53,7 +54,8 @@ std::string page(const Finding& finding) {
   const Complaint& c = finding.complaint;
   std::ostringstream out;
   out << "# " << title(finding) << "\n\n";
-  out << "Seen with " << finding.backend.text() << ": " << c.text << ".\n\n";
+  out << "Seen with " << finding.backend.text() << (finding.library.empty() ? "" : " (" + finding.library + ", x86-64)")
+      << ": " << c.text << "\n\n";
   if (!c.tensor.empty() && c.element >= 0) {
     out << "| | |\n|---|---|\n| " << (c.derivative ? "derivative of the sum of the first float output by" : "tensor")
         << " | `" << c.tensor << "`, element " << c.element << " in row-major order |\n";

@@ -4,6 +4,8 @@
 #include <functional>
 #include <string_view>
 
+#include "tensor/convert.h"
+
 namespace finity::fuzz {
 
 namespace {
@@ -38,6 +40,13 @@ bool optimised(const Finding& f) { return f.complaint.level != Optimisation::non
 bool died(const Finding& f) { return f.complaint.symptom == Symptom::crash; }
 bool refused(const Finding& f) { return f.complaint.symptom == Symptom::exception; }
 bool value(const Finding& f) { return f.complaint.symptom == Symptom::wrong_value; }
+bool holds_zero(const Finding& f) {
+  const auto has_zero = [](const auto& entry) {
+    return is_int(entry.second.dtype()) &&
+           std::ranges::any_of(elements<double>(entry.second), [](double x) { return x == 0; });
+  };
+  return std::ranges::any_of(f.sample.inputs, has_zero) || std::ranges::any_of(f.sample.constants, has_zero);
+}
 bool wraps(const Finding& f) {
   return std::ranges::any_of(f.sample.steps, [](const Step& s) {
     const Attr* mode = s.attrs.find("mode");
@@ -85,8 +94,16 @@ constexpr Known kKnown[] = {
      [](const Finding& f) { return optimised(f) && sets(f, "ReduceMean", "keepdims") && has(f, "Div"); }},
     {"ort", "#31980, #25855: the pattern of a layer norm is merged with a scale of another shape",
      [](const Finding& f) { return optimised(f) && refused(f) && has(f, "ReduceMean") && has(f, "Sqrt"); }},
+    {"ort", "#26528: QLinearAveragePool has no dilations",
+     [](const Finding& f) { return refused(f) && has(f, "DequantizeLinear") && sets(f, "AveragePool", "dilations"); }},
     {"ort", "#25001: a zero point of type int32 is handed to QuantizeLinear",
      [](const Finding& f) { return refused(f) && has(f, "DequantizeLinear"); }},
+    {"ort", "PR 22969, PR 24537: float weights between codes are quantised",
+     [](const Finding& f) {
+       return value(f) && optimised(f) &&
+              (in_order(f, {"DequantizeLinear", "Conv", "QuantizeLinear"}) ||
+               in_order(f, {"DequantizeLinear", "Gemm", "QuantizeLinear"}));
+     }},
     {"ort", "#27845, #28491: signed codes behind DequantizeLinear are quantised again as unsigned ones",
      [](const Finding& f) { return wrong(f) && optimised(f) && has(f, "DequantizeLinear"); }},
     {"ort", "#27455: Add before LayerNormalization with a scale that has unit axes",
@@ -109,12 +126,21 @@ constexpr Known kKnown[] = {
        const bool empty = std::ranges::any_of(f.sample.inputs, [](const auto& entry) { return entry.second.empty(); });
        return convolves && (f.complaint.symptom == Symptom::wrong_form || (empty && f.complaint.derivative));
      }},
+    {"torch-script", "pytorch #86527, #86556 are near: a clamp behind a convolution is rewritten to something else",
+     [](const Finding& f) {
+       return value(f) && optimised(f) && in_order(f, {"Conv", "Clip"});
+     }},
+    {"tfjs-cpu", "tfjs PR 7251: the derivative of Elu between 0 and 1",
+     [](const Finding& f) { return f.complaint.derivative && has(f, "Elu"); }},
     {"torch-script", "pytorch #92563: a clamp behind a convolution is merged as if it had two float bounds",
      [](const Finding& f) {
        return refused(f) && (in_order(f, {"Conv", "Clip"}) || in_order(f, {"Conv", "HardSigmoid"}));
      }},
-    {"ort", "PR 25280, PR 32475: Clip of int64 beyond 32 bits",
-     [](const Finding& f) { return value(f) && !optimised(f) && has(f, "Clip") && uses(f, DType::int64); }},
+    {"ort", "PR 25280, PR 32475: Clip, Max, Min and Sign of int64 beyond 32 bits",
+     [](const Finding& f) {
+       const bool chooses = has(f, "Clip") || has(f, "Max") || has(f, "Min") || has(f, "Sign");
+       return value(f) && !optimised(f) && chooses && uses(f, DType::int64);
+     }},
     {"ort", "#26288: reductions with noop_with_empty_axes",
      [](const Finding& f) {
        return wrong(f) && std::ranges::any_of(f.sample.steps, [](const Step& s) {
@@ -122,7 +148,7 @@ constexpr Known kKnown[] = {
               });
      }},
     {"ort", "#16998, PR 27693: integer division by zero ends the process",
-     [](const Finding& f) { return died(f) && (has(f, "Div") || has(f, "Mod")); }},
+     [](const Finding& f) { return died(f) && (has(f, "Div") || has(f, "Mod")) && holds_zero(f); }},
     {"ort", "#10950: a factor before MatMul is merged although it has no axes",
      [](const Finding& f) { return refused(f) && has(f, "MatMul") && (has(f, "Mul") || has(f, "Div")); }},
     {"tfjs-wasm", "tfjs #7458: slopes of PRelu are repeated along the last axis",

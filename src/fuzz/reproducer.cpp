@@ -8,6 +8,12 @@ namespace finity::fuzz {
 
 namespace {
 
+std::string expected_words(const Finding& finding) {
+  const Complaint& c = finding.complaint;
+  return "expected: element " + std::to_string(c.element) + (c.derivative ? " of the derivative by " : " of ") +
+         c.tensor + (c.expected.is_point() ? " is " : " is in ") + to_string(c.expected);
+}
+
 std::string js_number(double value, DType dtype) {
   const bool big = dtype == DType::int64 || dtype == DType::uint64;
   if (big) return std::to_string(static_cast<std::int64_t>(value)) + "n";
@@ -82,9 +88,7 @@ std::string for_onnxruntime(const Finding& finding) {
       << "      console.log(level, 'error:', error.message);\n"
       << "    }\n"
       << "  }\n";
-  if (finding.complaint.element >= 0)
-    out << "  console.log(\"expected: element " << finding.complaint.element << " of " << finding.complaint.tensor
-        << " in " << to_string(finding.complaint.expected) << "\");\n";
+  if (finding.complaint.element >= 0) out << "  console.log(\"" << expected_words(finding) << "\");\n";
   out << "}\n\nmain();\n";
   return out.str();
 }
@@ -109,11 +113,9 @@ std::string for_tfjs(const Finding& finding) {
     out << "  const first = (...all) => tf.sum(Object.values(model(...all)).find((y) => y.dtype === 'float32'));\n"
         << "  tf.grads(first)(inputs).forEach((slope, i) => show(`derivative by x${i}`, slope));\n";
   else out << "  for (const [what, tensor] of Object.entries(model(...inputs))) show(what, tensor);\n";
-  out << "}\n\n" << (wasm ? "main('cpu').then(() => main('wasm'))" : "main('cpu')") << ".then(() => {\n";
-  if (finding.complaint.element >= 0)
-    out << "  console.log(\"expected: element " << finding.complaint.element << " of " << finding.complaint.tensor
-        << " in " << to_string(finding.complaint.expected) << "\");\n";
-  out << "});\n";
+  out << "}\n\n" << (wasm ? "main('cpu').then(() => main('wasm'))" : "main('cpu')");
+  if (finding.complaint.element >= 0) out << ".then(() => console.log(\"" << expected_words(finding) << "\"))";
+  out << ";\n";
   return out.str();
 }
 
@@ -139,8 +141,7 @@ std::string cpp_dims(const Dims& dims) {
 
 std::string expected_line(const Finding& finding) {
   if (finding.complaint.element < 0) return {};
-  return "  std::cout << \"expected: element " + std::to_string(finding.complaint.element) + " of " +
-         finding.complaint.tensor + " in " + to_string(finding.complaint.expected) + "\\n\";\n";
+  return "  std::cout << \"" + expected_words(finding) + "\\n\";\n";
 }
 
 // OpenCV: the model as its importer was given it.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/probe.h"
+#include "base/error.h"
 #include "tensor/convert.h"
 
 namespace finity::fuzz {
@@ -21,15 +22,27 @@ int newest_opset(Backend& backend, int most) {
 void draw_what_runs(GenerateOptions& options, const std::vector<BackendSpec>& backends,
                     const std::function<void(const std::string&)>& tell) {
   int newest = 0;
+  const auto ask = [&](const BackendSpec& spec) {
+    Backend backend(spec);
+    const int reads = newest_opset(backend, options.newest_opset);
+    finity::Backend probed = open_backend(spec.text());
+    const Support supports = support_of(probed, [&](double) { tell(spec.text()); });
+    newest = std::max(newest, reads);
+    for (const auto& [op, support] : supports) {
+      if (support.any()) options.runs.push_back(op);
+    }
+  };
   for (const BackendSpec& spec : backends) {
-    try {
-      Backend backend(spec);
-      newest = std::max(newest, newest_opset(backend, options.newest_opset));
-      finity::Backend probed = open_backend(spec.text());
-      for (const auto& [op, support] : support_of(probed, [&](double) { tell(spec.text()); })) {
-        if (support.any()) options.runs.push_back(op);
+    constexpr int kTimes = 30;
+    for (int time = 1;; ++time) {
+      try {
+        ask(spec);
+        break;
+      } catch (const NotInstalled&) {
+        break;
+      } catch (const Error& error) {
+        if (!ended_from_outside(error.what()) || time == kTimes) throw;
       }
-    } catch (const NotInstalled&) {
     }
   }
   if (newest > 0) options.newest_opset = newest;

@@ -176,7 +176,9 @@ TEST_F(CampaignTest, ABrokenLawIsReducedWithTheModelItWasMadeOf) {
   }
   ASSERT_FALSE(complaints.empty());
   EXPECT_TRUE(complaints[0].proven);
-  Finding finding = make_law_finding(backend, before, *after, "identity", complaints[0]);
+  std::optional<Finding> made = make_law_finding(backend, before, *after, "identity", complaints[0]);
+  ASSERT_TRUE(made);
+  Finding& finding = *made;
   EXPECT_EQ(op_chain(finding.before), "Relu");
   EXPECT_EQ(op_chain(finding.sample), "Identity -> Relu");
   EXPECT_EQ(finding.complaint.symptom, Symptom::broken_law);

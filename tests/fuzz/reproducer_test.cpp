@@ -137,7 +137,7 @@ TEST_F(ReproducerTest, OfOnnxRuntimeCallsTheLibrary) {
   EXPECT_THAT(ended.output, testing::Not(HasSubstr("error:")));
   for (const char* line : {"disabled of_int64 [2] 0 1", "basic of_bool [2] 0 1", "basic of_float16 [2] 0 15360",
                            "basic odd [3] NaN Infinity -Infinity", "basic scalar [] 1.0000000", "basic none [0,2] \n",
-                           "expected: element 0 of y in 1"})
+                           "expected: element 0 of y is 1"})
     EXPECT_THAT(ended.output, HasSubstr(line));
 }
 
