@@ -70,16 +70,20 @@ graph g (picture: float32[1, 3, 8, 8], row: float32[4]) -> (y: float32[1, 3, 8, 
 
 // Archives of PyTorch are recognised by what is in them, and refused in one line when they cannot be read.
 TEST_F(Trigger, BrokenArchivesOfPyTorchAreErrors) {
-  const std::string head = "PK\x03\x04";
-  write_file_atomically(folder_.file("weights.pt"), head + "archive/data.pkl");
+  const std::string head = "PK\x03\x04", end = "PK\x05\x06";
+  write_file_atomically(folder_.file("weights.pt"), head + "archive/data.pkl" + end);
   const Finished weights = run("check weights.pt");
   EXPECT_EQ(weights.exit_code, 2);
   EXPECT_TRUE(contains(weights.output, "weights.pt: holds PyTorch weights without their code")) << weights.output;
-  write_file_atomically(folder_.file("broken.pt"), head + "archive/data.pkl archive/code/__torch__.py");
+  write_file_atomically(folder_.file("broken.pt"), head + "archive/data.pkl archive/code/__torch__.py" + end);
   const Finished broken = run("check broken.pt");
   EXPECT_EQ(broken.exit_code, 2) << broken.output;
   EXPECT_TRUE(contains(broken.output, "broken.pt: ")) << broken.output;
   EXPECT_EQ(std::ranges::count(broken.output, '\n'), 1) << broken.output;
+  write_file_atomically(folder_.file("cut.pt"), head + "archive/data.pkl");
+  const Finished cut = run("check cut.pt");
+  EXPECT_EQ(cut.exit_code, 2);
+  EXPECT_TRUE(contains(cut.output, "cut.pt: is an archive without its end")) << cut.output;
 }
 
 TEST_F(Trigger, FindingsOfTheBackwardPassNameTheForwardNode) {
