@@ -33,7 +33,6 @@ Plain plain_graph(jit::Module module) {
   std::shared_ptr<jit::Graph> graph = frozen.get_method("forward").graph()->copy();
   jit::Inline(*graph);
   jit::RemoveListMutation(graph);
-  jit::RemoveTensorMutation(graph);
   jit::LowerSimpleTuples(graph);
   jit::ConstantPropagation(graph);
   jit::PeepholeOptimize(graph);
