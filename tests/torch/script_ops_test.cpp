@@ -86,6 +86,10 @@ const std::vector<Op> kKinds = {
     {"k = int(x.max()) + 100\n  return x * (torch.exp(k) / torch.exp(99.5)), torch.sqrt(k) * x"},
     {"s = float(x.sum())\n  return torch.floor(s) // 2, torch.ceil(s) // 2"},
     {"torch.sign((x - x) / (x - x)) + torch.sign(x)"},
+    {"k = int(x.max()) + 3\n  return x * (k / 7), x * k ** 0.5, torch.round(float(k) * 0.3) * x"},
+    {"y = torch.relu_(x - 1)\n  y.mul_(2.5).add_(1)\n  z = y * 0.5\n  z += y\n  return torch.relu_(z).mul_(2), y"},
+    {"y = x * 2\n  y.gt_(1)\n  return y, y * 3e38 * 10"},
+    {"n = (x * 9).to(3)\n  return n ** 3 + (x > 0) ** 2"},
 };
 
 const std::vector<Op> kActivations = {
