@@ -156,6 +156,12 @@ const std::vector<Flow> kFlows = {
      {{3, 4}},
      ""},
     {"a dictionary", "d = {\"a\": x, \"b\": x * 2}\n  d[\"c\"] = d[\"a\"] + d[\"b\"]\n  return d[\"c\"]", {{2, 3}}, ""},
+    {"a dictionary that loses an entry",
+     "d = {\"a\": x, \"b\": x * 2}\n  c = d.pop(\"a\")\n  e = d.copy()\n  d[\"a\"] = x * 5\n  return d[\"a\"], "
+     "d[\"b\"] + c, e[\"b\"]",
+     {{2, 3}},
+     ""},
+    {"a wider operand in place", "y = x.abs() + 1\n  y += (x.double().abs() + 1) * 1e39\n  return y - y", {{2, 3}}, ""},
     {"None or a tensor",
      "m: Optional[Tensor] = None\n  y = x\n  if m is not None:\n    y = y * m\n  return y",
      {{2, 3}},
@@ -264,6 +270,17 @@ TEST(TorchScriptFlow, WhatCannotBeSaidStaysUnknown) {
       "m: Optional[Tensor] = None\n  if bool(x.sum() > 0):\n    m = x\n  y = x\n  if m is not None:\n    y = y + m\n  "
       "return y");
   EXPECT_FALSE(unknown_nodes(kinds.graph).empty());
+  // With no round nothing is raised, and the arm counts.
+  const std::string raising =
+      "n = int(x.min())\n  if bool(x.sum() > 0):\n    for i in range(n):\n      assert False, \"no\"\n    y = x + "
+      "1\n  else:\n    y = x + 2\n  return y";
+  EXPECT_EQ(count_nodes(read(raising).graph, "If"), 1);
+  // Lists of sizes are no vectors, and nobody knows how many parts there are.
+  for (const char* body : {"s = x.size() + x.t().size()\n  return torch.zeros(s)",
+                           "y = x\n  if x.size() != x.abs().size():\n    y = x + 1\n  return y",
+                           "ys = x.chunk(4)\n  return ys[0] + len(ys)", "n = x.to(4)\n  return n ** n",
+                           "return torch.grid_sampler(x, x, 2, 1, False)"})
+    EXPECT_FALSE(unknown_nodes(read(body).graph).empty()) << body;
   // One list under two names, of which a branch knows one.
   EXPECT_THROW(read("ys = [x]\n  zs = [x]\n  if bool(x.sum() > 0):\n    zs = ys\n  for i in range(int(x.sum())):\n    "
                     "ys.append(x)\n  return zs[-1]"),

@@ -77,6 +77,21 @@ const std::vector<Op> kElementwise = {
      "n.to(7).sum() + x)"},
 };
 
+// Where a number or an element type decides what comes out: else it would be finite, or another number.
+const std::vector<Op> kKinds = {
+    {"torch.where(x > 0, 0.0, 3e38) * 10"},
+    {"torch.where(x > 0, 2, 3) * x"},
+    {"k = int(x.max() * 3) + 1\n  return x * k ** -2, x * 2 ** k"},
+    {"n = (x * 9).to(4)\n  return n ** 2, n ** 2.0, 2.5 ** n"},
+    {"k = int(x.max()) + 100\n  return x * (torch.exp(k) / torch.exp(99.5)), torch.sqrt(k) * x"},
+    {"s = float(x.sum())\n  return torch.floor(s) // 2, torch.ceil(s) // 2"},
+    {"torch.sign((x - x) / (x - x)) + torch.sign(x)"},
+    {"k = int(x.max()) + 3\n  return x * (k / 7), x * k ** 0.5, torch.round(float(k) * 0.3) * x"},
+    {"y = torch.relu_(x - 1)\n  y.mul_(2.5).add_(1)\n  z = y * 0.5\n  z += y\n  return torch.relu_(z).mul_(2), y"},
+    {"y = x * 2\n  y.gt_(1)\n  return y, y * 3e38 * 10"},
+    {"n = (x * 9).to(3)\n  return n ** 3 + (x > 0) ** 2"},
+};
+
 const std::vector<Op> kActivations = {
     {"torch.relu(x) + torch.relu6(x * 4) + torch.selu(x) + torch.celu(x, 0.7)"},
     {"torch.sigmoid(x) * torch.tanh(x) + torch.gelu(x) + torch.gelu(x, approximate=\"tanh\")"},
@@ -324,6 +339,7 @@ void run(const std::vector<Op>& ops) {
 }
 
 TEST(TorchScriptOps, Elementwise) { run(kElementwise); }
+TEST(TorchScriptOps, Kinds) { run(kKinds); }
 TEST(TorchScriptOps, Activations) { run(kActivations); }
 TEST(TorchScriptOps, Rows) { run(kRows); }
 TEST(TorchScriptOps, Losses) { run(kLosses); }

@@ -278,11 +278,6 @@ namespace {
 // Of the same kind, numbers and tensors of rank 0 follow the others.
 int category(DType dtype) { return dtype == DType::boolean ? 0 : is_int(dtype) ? 1 : 2; }
 
-bool is_number(const ScriptItem& item) {
-  if (item.id.valid()) return item.is_number;
-  return item.constant.isScalar() || item.constant.isBool();
-}
-
 DType promoted(DType a, DType b) {
   if (a == DType::undefined || a == b) return b;
   return b == DType::undefined ? a : dtype_of(c10::promoteTypes(carrier(a), carrier(b)));
@@ -309,6 +304,11 @@ struct Common {
 };
 
 }  // namespace
+
+bool is_number(const ScriptItem& item) {
+  if (item.id.valid()) return item.is_number;
+  return item.constant.isScalar() || item.constant.isBool();
+}
 
 std::vector<ValueId> ScriptCall::alike(const std::vector<ScriptItem>& items) {
   std::vector<ValueId> ids;

@@ -82,6 +82,10 @@ class ScriptCall {
 
   const std::string op;       // "aten::relu"
   const std::size_t results;  // how many it has
+  // What the script says of its only result: a number, and of which kind, when that is told.
+  bool gives_number = false;
+  DType kind = DType::undefined;
+  bool is_unpacked = false;  // the list that it gives is only taken apart, into as many parts as it must have
 
   bool has(std::string_view name) const;  // and it is not None
   ValueId operand() { return from(first()); }
@@ -139,6 +143,9 @@ class ScriptCall {
   ScriptGraph& graph_;
   Arguments arguments_;
 };
+
+// A number of the script, known or computed; no tensor.
+bool is_number(const ScriptItem& item);
 
 // A literal as a template argument.
 template <std::size_t N>

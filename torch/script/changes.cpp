@@ -142,8 +142,13 @@ ValueId Interpreter::written_by(const JitNode& node, ValueId before) {
   else if (op == "aten::zero_") value = tensor_of({.constant = std::int64_t{0}});
   else if (op.ends_with("_") && !keeps_elements(op)) value = lowered(op.substr(0, op.size() - 1), std::move(arguments));
   else throw Unsupported("writes to an operand");
-  if (dtype == DType::undefined) throw Unsupported("the element type of an operand is not known");
-  return converter().cast(value, dtype);
+  if (dtype != DType::undefined) return converter().cast(value, dtype);
+  // Alone it keeps its element type, whatever that is.
+  const auto is_tensor = [](const JitValue* input) { return input->type()->isSubtypeOf(*c10::TensorType::get()); };
+  if (op.starts_with("aten::copy") || op.starts_with("aten::fill") || op.starts_with("aten::zero") ||
+      std::ranges::count_if(node.inputs(), is_tensor) > 1)
+    throw Unsupported("the element type of an operand is not known");
+  return value;
 }
 
 bool Interpreter::change_tensor(const JitNode& node, const std::string& op) {

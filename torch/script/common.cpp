@@ -6,6 +6,10 @@ namespace finity {
 
 ValueId as_float(ScriptCall& call, ValueId x) {
   const DType dtype = call.dtype(x);
+  if (call.gives_number) {
+    if (call.kind != kScriptFloat) throw Unsupported("gives a number of which the kind is not known");
+    return call.cast(x, kScriptFloat);
+  }
   return is_float(dtype) || dtype == DType::undefined ? x : call.cast(x, DType::float32);
 }
 

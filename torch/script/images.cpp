@@ -101,6 +101,8 @@ void grid_sample(ScriptCall& call) {
   const auto mode = static_cast<std::size_t>(call.integer("interpolation_mode"));
   const auto padding = static_cast<std::size_t>(call.integer("padding_mode"));
   if (mode > 2 || padding > 2) throw Unsupported("has another mode");
+  // ONNX moves the coordinate into the image, PyTorch every pixel that it takes.
+  if (mode == 2 && padding != 0) throw Unsupported("is bicubic, with pixels outside that are not zero");
   call.give(call.add("GridSample", {call.tensor("input"), call.tensor("grid")},
                      {{"mode", std::string(kModes[mode])},
                       {"padding_mode", std::string(kPaddings[padding])},

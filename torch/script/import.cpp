@@ -7,7 +7,10 @@
 #include <torch/csrc/jit/passes/remove_mutation.h>
 #include <torch/csrc/jit/serialization/import.h>
 
+#include <algorithm>
+#include <array>
 #include <sstream>
+#include <string_view>
 
 #include "base/error.h"
 #include "torch/script/interpret.h"
@@ -24,6 +27,18 @@ struct Plain {
   std::shared_ptr<jit::Graph> graph;
 };
 
+// Written without its underscore it gives the same: a second tensor could make the result wider, comparisons give
+// truths.
+bool keeps_element_type(jit::Node* node) {
+  constexpr std::array<std::string_view, 13> kTruths = {
+      "aten::eq_",      "aten::ne_", "aten::not_equal_",  "aten::lt_", "aten::less_",          "aten::gt_",
+      "aten::greater_", "aten::le_", "aten::less_equal_", "aten::ge_", "aten::greater_equal_", "aten::logical_not_",
+      "aten::copy_"};
+  const auto is_tensor = [](const jit::Value* input) { return input->type()->isSubtypeOf(*c10::TensorType::get()); };
+  return std::ranges::count_if(node->inputs(), is_tensor) == 1 &&
+         std::ranges::find(kTruths, std::string_view(node->kind().toQualString())) == kTruths.end();
+}
+
 // One block without calls and assignments to what exists already, as far as LibTorch can do that.
 Plain plain_graph(jit::Module module) {
   if (!module.find_method("forward")) throw Error("the module has no method 'forward'");
@@ -33,7 +48,7 @@ Plain plain_graph(jit::Module module) {
   std::shared_ptr<jit::Graph> graph = frozen.get_method("forward").graph()->copy();
   jit::Inline(*graph);
   jit::RemoveListMutation(graph);
-  jit::RemoveTensorMutation(graph);
+  jit::RemoveTensorMutation(graph, keeps_element_type);
   jit::LowerSimpleTuples(graph);
   jit::ConstantPropagation(graph);
   jit::PeepholeOptimize(graph);

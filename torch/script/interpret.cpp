@@ -344,6 +344,39 @@ ScriptCall::Arguments Interpreter::arguments_of(const JitNode& node) const {
   return arguments;
 }
 
+namespace {
+
+// What the script says of the result.
+void tell_results(const jit::Node& node, ScriptCall& call) {
+  if (node.outputs().size() != 1) return;
+  const c10::TypeKind kind = node.output()->type()->kind();
+  call.gives_number = is_number_type(*node.output()->type());
+  if (kind == c10::TypeKind::FloatType) call.kind = kScriptFloat;
+  if (kind == c10::TypeKind::IntType) call.kind = DType::int64;
+  if (kind == c10::TypeKind::BoolType) call.kind = DType::boolean;
+  const auto unpacks = [&](const jit::Use& use) {
+    return use.user->kind() == c10::prim::ListUnpack &&
+           static_cast<std::int64_t>(use.user->outputs().size()) == call.integer("chunks");
+  };
+  call.is_unpacked = call.has("chunks") && std::ranges::all_of(node.output()->uses(), unpacks);
+}
+
+// Sums and comparisons of lists are not those of their items.
+void require_no_lists(const ScriptLowering& lowering, const jit::Node& node) {
+  const auto is_list = [](const jit::Value* input) { return input->type()->kind() == c10::TypeKind::ListType; };
+  const auto is_this = [&](const ScriptLowering& entry) { return entry.lower == lowering.lower; };
+  if (std::ranges::any_of(script_math(), is_this) && std::ranges::any_of(node.inputs(), is_list))
+    throw Unsupported("takes lists of which the length is not known");
+}
+
+void require_kind(const ScriptCall& call) {
+  if (call.kind == DType::undefined || call.given.empty() || !call.given[0].id.valid()) return;
+  const DType dtype = call.dtype(call.given[0].id);
+  if (dtype != call.kind && dtype != DType::undefined) throw Unsupported("gives a number of another kind");
+}
+
+}  // namespace
+
 void Interpreter::lower(const JitNode& node, const std::string& op) {
   const c10::FunctionSchema* schema = node.maybeSchema();
   // Every alias of what is changed would have to change with it, and a graph that went on with the old value would
@@ -357,7 +390,10 @@ void Interpreter::lower(const JitNode& node, const std::string& op) {
   if (lowering != nullptr) {
     try {
       ScriptCall call(graph_, op, arguments_of(node), node.outputs().size());
+      tell_results(node, call);
+      require_no_lists(*lowering, node);
       lowering->lower(call);
+      require_kind(call);
       if (call.given.size() >= node.outputs().size()) {
         for (std::size_t i = 0; i < node.outputs().size(); ++i) set(node.outputs()[i], call.given[i]);
         return;

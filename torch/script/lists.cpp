@@ -258,6 +258,7 @@ bool Interpreter::change_list(const JitNode& node, const std::string& op) {
     else {
       result = *position;
       list.items.erase(position);
+      if (!list.keys.empty()) list.keys.erase(list.keys.begin() + static_cast<std::ptrdiff_t>(*place));
     }
   } else {
     throw Refused("node " + op + " changes a list, in a way that cannot be said as a graph");
@@ -315,7 +316,7 @@ bool Interpreter::read_list(const JitNode& node, const std::string& op) {
     ScriptItem item = list.items[*place];
     set(node.output(), std::move(item));
   } else if (op == "aten::list" || op == "aten::copy" || op == "aten::values") {
-    list.keys.clear();
+    if (op != "aten::copy") list.keys.clear();
     set(node.output(), std::move(list));
   } else if (op == "aten::keys") {
     ScriptItem keys = {.is_list = true};

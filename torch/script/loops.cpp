@@ -54,6 +54,8 @@ void Interpreter::add_loop(const JitNode& node) {
     reason = error.what();
   } catch (const c10::Error& error) {
     reason = words_of(error);
+  } catch (const Raised&) {
+    reason = "a round raises an exception, and there may be none";
   }
   roll_back(mark);
   if (unroll(node, kMostRounds, kMostNodes)) return;

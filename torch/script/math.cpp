@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "tensor/convert.h"
 #include "tensor/dtype.h"
 #include "torch/script/call.h"
 #include "torch/script/common.h"
@@ -68,7 +69,17 @@ void truncated_remainder(ScriptCall& call) {
 }
 
 void power(ScriptCall& call) {
-  const auto [a, b] = call.has("a") ? call.alike("a", "b") : call.alike("self", "exponent");
+  if (call.gives_number) {
+    const ValueId a = call.tensor("a"), b = call.tensor("b");
+    return call.give(call.add("Pow", {as_float(call, a), as_float(call, b)}));
+  }
+  const auto [a, b] = call.alike("self", "exponent");
+  const DType dtype = call.dtype(a);
+  if (dtype != DType::undefined && !is_float(dtype)) {
+    const Tensor* known = call.known(b);
+    if (known == nullptr || known->size() != 1 || elements<std::int64_t>(*known)[0] < 0)
+      throw Unsupported("is a power of integers whose exponent may be negative");
+  }
   call.give(call.add("Pow", {a, b}));
 }
 
@@ -95,6 +106,23 @@ void bitwise(ScriptCall& call) {
 void bitwise_not(ScriptCall& call) {
   const ValueId x = call.operand();
   call.give(call.add(call.dtype(x) == DType::boolean ? "Not" : "BitwiseNot", {x}));
+}
+
+// Of a number of the script these make a whole number.
+template <OpName Op>
+void whole(ScriptCall& call) {
+  const ValueId x = call.operand();
+  const bool already = call.gives_number && is_int(call.dtype(x));
+  const ValueId result = already ? x : call.add(Op.letters, {x});
+  call.give(call.gives_number && call.kind == DType::int64 ? call.cast(result, DType::int64) : result);
+}
+
+// That of NaN is 0.
+void sign(ScriptCall& call) {
+  const ValueId x = call.operand(), result = call.add("Sign", {x});
+  const DType dtype = call.dtype(x);
+  if (dtype == DType::undefined) throw Unsupported("the element type of its operand is not known");
+  call.give(is_float(dtype) ? call.add("Where", {call.add("IsNaN", {x}), call.number_like(0, x), result}) : result);
 }
 
 void truncation(ScriptCall& call) { call.give(truncated(call, call.operand())); }
@@ -199,7 +227,11 @@ void is_finite(ScriptCall& call) {
 }
 
 void where(ScriptCall& call) {
-  const auto [a, b] = call.alike("self", "other");
+  auto [a, b] = call.alike("self", "other");
+  if (is_number(call.argument("self")) && is_number(call.argument("other")) && call.dtype(a) == kScriptFloat) {
+    a = call.cast(a, DType::float32);  // of two numbers it makes a tensor
+    b = call.cast(b, DType::float32);
+  }
   call.give(call.add("Where", {call.cast(call.tensor("condition"), DType::boolean), a, b}));
 }
 
@@ -212,11 +244,11 @@ void masked_fill(ScriptCall& call) {
 constexpr ScriptLowering kEntries[] = {
     {"abs", same<"Abs">},
     {"neg", same<"Neg">},
-    {"floor", same<"Floor">},
-    {"ceil", same<"Ceil">},
+    {"floor", whole<"Floor">},
+    {"ceil", whole<"Ceil">},
     {"round", rounding},
-    {"sign", same<"Sign">},
-    {"sgn", same<"Sign">},
+    {"sign", sign},
+    {"sgn", sign},
     {"trunc", truncation},
     {"fix", truncation},
     {"frac", fraction},

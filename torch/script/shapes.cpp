@@ -274,6 +274,7 @@ void chunk(ScriptCall& call) {
     const std::int64_t axis = call.axis("dim", x), size = call.size(x, axis);
     return split_into(call, x, axis, std::max<std::int64_t>((size + count - 1) / count, 1));
   }
+  if (!call.is_unpacked) throw Unsupported("the number of its parts is not known (--shape gives sizes of inputs)");
   ScriptItem list = {.is_list = true};
   const std::vector<ValueId> parts = call.add_many(
       "Split", {x}, {{"axis", call.integer("dim", 0)}, {"num_outputs", count}}, static_cast<std::size_t>(count));
