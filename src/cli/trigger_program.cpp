@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -280,6 +281,8 @@ int trigger_program(const std::string& path, const CheckSettings& settings, cons
 
 std::optional<int> trigger_training_graph(const std::string& path, const CheckSettings& settings,
                                           const ProgramSettings& own, bool json) {
+  if (!std::filesystem::is_regular_file(path))
+    return std::nullopt;  // whoever reads it as a model says why it cannot be
   TensorFlowProgram training;
   try {
     training = tensorflow_program(path, contract_of(settings), bindings_of(settings));

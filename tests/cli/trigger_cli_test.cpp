@@ -201,6 +201,9 @@ TEST_F(Trigger, WrongProgramsAreErrors) {
   expect_error(model + "[inputs.x]\ndata = 'idx:nowhere'\n", "p.toml:3");
   expect_error(model + "[inputs.x]\ndata = 'digits.images'\n", "input 'y' is neither");
   EXPECT_EQ(run("trigger missing.toml").exit_code, 2);
+  const Finished folder = run("trigger .");
+  EXPECT_EQ(folder.exit_code, 2);
+  EXPECT_EQ(std::ranges::count(folder.output, '\n'), 1) << folder.output;
   EXPECT_EQ(run("trigger --range x:[0,1] " + kPrograms + "softmax_regression.toml").exit_code, 2);
 }
 
