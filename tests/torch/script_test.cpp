@@ -22,6 +22,7 @@
 #include "exec/torchscript.h"
 #include "formats/model_format.h"
 #include "tensor/convert.h"
+#include "torch/script_support.h"
 #include "torch/value.h"
 
 namespace finity {
@@ -30,25 +31,11 @@ namespace {
 
 namespace jit = ::torch::jit;
 
-using Weights = std::vector<std::pair<std::string, at::Tensor>>;
-
 jit::Module module_of(const std::string& forward, const Weights& weights) {
   jit::Module module("m");
   for (const auto& [name, tensor] : weights) module.register_parameter(name, tensor, false);
   module.define(forward);
   return module;
-}
-
-std::string saved(const jit::Module& module) {
-  std::ostringstream stream;
-  module.save(stream);
-  return stream.str();
-}
-
-at::Tensor ramp(at::IntArrayRef dims, double lo, double hi) {
-  std::int64_t count = 1;
-  for (const std::int64_t size : dims) count *= size;
-  return at::linspace(lo, hi, count).reshape(dims);
 }
 
 struct Script {
