@@ -14,6 +14,7 @@
 namespace finity {
 
 class BuildCall;
+class DrawCall;
 class RangeCall;
 struct Rows;
 struct Length;
@@ -107,11 +108,33 @@ struct OpTraits {
   Merge merge = Merge::none;
 };
 
+// What the first operand of a drawn call looks like.
+enum class FirstOperand : std::uint8_t {
+  any,
+  image,    // batch, channels, space
+  matrix,   //
+  sequence  // steps, batch, features
+};
+
+// How calls are drawn that libraries are tested with (draw_call.h), where signature and names of attributes do not say.
+struct OpDrawing {
+  // Adds the operands behind the first; false: as the signature has them.
+  bool (*operands)(DrawCall&) = nullptr;
+  // Formats of the first operand in which ONNX says what the op means; null: all that the signature has.
+  bool (*means)(DType, int opset) = nullptr;
+  FirstOperand first = FirstOperand::any;
+  bool any_integer = false;  // integers at the ends of their type may be given, though results are computed
+  bool settings = false;     // floats behind the first operand say how, and are not computed with
+  std::size_t results = 0;   // how many are asked for; 0: drawn
+  bool never = false;        // not drawn: what it gives for odd operands is not said
+};
+
 struct OpDef {
   OpIdentity identity = {};
   OpMeaning meaning = {};
   OpAnalysis analysis = {};
   OpTraits traits = {};
+  OpDrawing drawing = {};
 };
 
 // Every op, family by family, in the order of ops/table/all.cpp.
