@@ -1,9 +1,6 @@
 #include "program/suspects.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstdio>
 #include <map>
 #include <set>
 
@@ -16,6 +13,7 @@
 #include "tensor/convert.h"
 #include "tensor/float_formats.h"
 #include "trigger/distance_text.h"
+#include "trigger/loss_writer.h"
 #include "types/graph_writer.h"
 #include "types/hazard_quantity.h"
 
@@ -40,9 +38,10 @@ bool is_light(const Node& node) {
   return node.op->identity.domain.empty() && (traits.elementwise || traits.light) && follows_formats(*node.op);
 }
 
-class SuspectWriter {
+// Losses of programs: values in double, and of each sample its own.
+class SuspectWriter : public LossWriter {
  public:
-  explicit SuspectWriter(GraphWriter& writer) : writer_(writer) {}
+  explicit SuspectWriter(GraphWriter& writer) : LossWriter(writer), writer_(writer) {}
 
   // The value in double; its light producers are computed again.
   ValueId wide(ValueId id) {
@@ -51,40 +50,6 @@ class SuspectWriter {
     const ValueId result = computed_wide(id);
     wide_[id] = result;
     return result;
-  }
-
-  ValueId as_double(ValueId id) {
-    if (writer_.type(id).dtype == DType::float64) return id;
-    Attrs attrs;
-    attrs.set("to", static_cast<std::int64_t>(DType::float64));
-    return writer_.add("Cast", {id}, std::move(attrs));
-  }
-
-  ValueId number(double x) {
-    const double one[] = {x};
-    return writer_.constant(from_elements<double>(DType::float64, {}, one));
-  }
-
-  // Of each element to its nearest unsafe value, in double.
-  ValueId distances(ValueId x, const UnsafeSet& set) {
-    ValueId nearest;
-    for (const Unsafe& part : set) {
-      const bool below = !std::isinf(part.lo), above = !std::isinf(part.hi);
-      ValueId away;
-      if (below && above && part.lo == part.hi) away = writer_.add("Abs", {writer_.add("Sub", {x, number(part.lo)})});
-      else if (below && above)
-        away = writer_.add("Max", {writer_.add("Sub", {number(part.lo), x}), writer_.add("Sub", {x, number(part.hi)})});
-      else if (below) away = writer_.add("Sub", {number(part.lo), x});
-      else away = writer_.add("Sub", {x, number(part.hi)});
-      nearest = nearest.valid() ? writer_.add("Min", {nearest, away}) : away;
-    }
-    return nearest;
-  }
-
-  ValueId over_all(std::string_view op, ValueId id) {
-    Attrs attrs;
-    attrs.set("keepdims", std::int64_t{0});
-    return writer_.add(op, {id}, std::move(attrs));
   }
 
   // The smallest (or another reduction) of every row along the first axis; a single one where there are no rows.
@@ -101,10 +66,6 @@ class SuspectWriter {
     attrs.set("keepdims", std::int64_t{0});
     return writer_.add(op, {id, writer_.constant(Tensor::vector_of(axes))}, std::move(attrs));
   }
-
-  ValueId logarithm(ValueId id) { return writer_.add("Log", {writer_.add("Max", {id, number(kTiny)})}); }
-
-  static constexpr double kTiny = 1e-300;
 
  private:
   ValueId computed_wide(ValueId id) {
@@ -126,10 +87,6 @@ class SuspectWriter {
   GraphWriter& writer_;
   std::map<ValueId, ValueId> wide_;
 };
-
-bool only_infinities(const UnsafeSet& set) {
-  return std::ranges::all_of(set, [](const Unsafe& part) { return std::isinf(part.lo) && part.lo == part.hi; });
-}
 
 std::string node_name(const Graph& graph, const Node& node) {
   if (!node.name.empty() || node.outputs.empty() || !node.outputs.front().valid()) return node.name;
@@ -276,9 +233,7 @@ class Preparer {
   // How far the logarithm of the largest magnitude is from the limit's.
   bool write_room(ValueId exact, ValueId own, double limit, Suspect& suspect) {
     suspect.limit = limit;
-    const auto room = [&](ValueId size) {
-      return writer_.add("Sub", {losses_.number(std::log(limit)), losses_.logarithm(size)});
-    };
+    const auto room = [&](ValueId size) { return losses_.room(size, limit); };
     const ValueId size = writer_.add("Abs", {exact});
     name_value(room(losses_.over_all("ReduceMax", writer_.add("Abs", {losses_.as_double(own)}))), suspect.distance);
     name_value(room(losses_.over_all("ReduceMax", size)), suspect.nearest);

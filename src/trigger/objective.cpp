@@ -13,6 +13,7 @@
 #include "tensor/convert.h"
 #include "tensor/float_formats.h"
 #include "trigger/distance_text.h"
+#include "trigger/loss_writer.h"
 #include "types/hazard_quantity.h"
 
 namespace finity {
@@ -27,63 +28,6 @@ Bindings sizes_of(const Drawn& drawn) {
   return bindings;
 }
 
-// Writes the loss behind a widened model.
-class LossWriter {
- public:
-  explicit LossWriter(GraphWriter& writer) : writer_(writer) {}
-
-  ValueId number(double x) {
-    const double one[] = {x};
-    return writer_.constant(from_elements<double>(DType::float64, {}, one));
-  }
-
-  ValueId as_double(ValueId id) {
-    if (writer_.type(id).dtype == DType::float64) return id;
-    Attrs attrs;
-    attrs.set("to", static_cast<std::int64_t>(DType::float64));
-    return writer_.add("Cast", {id}, std::move(attrs));
-  }
-
-  // Of each element to the nearest unsafe value, then the smallest of these.
-  ValueId distance(ValueId quantity, const UnsafeSet& set) {
-    const ValueId x = as_double(quantity);
-    ValueId nearest;
-    for (const Unsafe& part : set) {
-      const bool below = !std::isinf(part.lo), above = !std::isinf(part.hi);
-      ValueId away;
-      if (below && above && part.lo == part.hi) away = writer_.add("Abs", {writer_.add("Sub", {x, number(part.lo)})});
-      else if (below && above)
-        away = writer_.add("Max", {writer_.add("Sub", {number(part.lo), x}), writer_.add("Sub", {x, number(part.hi)})});
-      else if (below) away = writer_.add("Sub", {number(part.lo), x});
-      else away = writer_.add("Sub", {x, number(part.hi)});
-      nearest = nearest.valid() ? writer_.add("Min", {nearest, away}) : away;
-    }
-    return over_all("ReduceMin", nearest);
-  }
-
-  // log(limit) - log of the largest magnitude among the values.
-  ValueId room(const std::vector<ValueId>& values, double limit) {
-    ValueId largest;
-    for (const ValueId id : values) {
-      const ValueId size = over_all("ReduceMax", writer_.add("Abs", {as_double(id)}));
-      largest = largest.valid() ? writer_.add("Max", {largest, size}) : size;
-    }
-    const ValueId logarithm = writer_.add("Log", {writer_.add("Add", {largest, number(kTiny)})});
-    return writer_.add("Sub", {number(std::log(limit)), logarithm});
-  }
-
- private:
-  static constexpr double kTiny = 1e-300;
-
-  ValueId over_all(std::string_view op, ValueId id) {
-    Attrs attrs;
-    attrs.set("keepdims", std::int64_t{0});
-    return writer_.add(op, {id}, std::move(attrs));
-  }
-
-  GraphWriter& writer_;
-};
-
 // The entries of the op that speak of just this rule and operand.
 std::vector<const Hazard*> hazards_among(const OpDef& op, const Finding& site) {
   std::vector<const Hazard*> same;
@@ -97,11 +41,6 @@ std::vector<const Hazard*> hazards_among(const OpDef& op, const Finding& site) {
 const Hazard* hazard_among(const OpDef& op, const Finding& site, std::size_t variant) {
   const std::vector<const Hazard*> same = hazards_among(op, site);
   return same.empty() ? hazard_of(op, site.rule, site.operand) : same[variant % same.size()];
-}
-
-// Nothing but infinities is unsafe: what comes near is an overflow.
-bool only_infinities(const UnsafeSet& set) {
-  return std::ranges::all_of(set, [](const Unsafe& part) { return std::isinf(part.lo) && part.lo == part.hi; });
 }
 
 }  // namespace
@@ -120,6 +59,21 @@ SizedModels with_sizes(const CheckedGraph& model, const Drawn& sizes) {
   return result;
 }
 
+namespace {
+
+// How far the largest magnitude among the values is from the limit.
+ValueId room_of_largest(GraphWriter& writer, const std::vector<ValueId>& values, double limit) {
+  LossWriter loss(writer);
+  ValueId largest;
+  for (const ValueId id : values) {
+    const ValueId size = loss.over_all("ReduceMax", writer.add("Abs", {loss.as_double(id)}));
+    largest = largest.valid() ? writer.add("Max", {largest, size}) : size;
+  }
+  return loss.room(largest, limit);
+}
+
+}  // namespace
+
 // The loss of a hazard; invalid when the node's formats have no unsafe value.
 ValueId Objective::add_hazard(GraphWriter& writer, NodeId node, const Hazard& hazard, DType dtype) {
   LossWriter loss(writer);
@@ -128,11 +82,11 @@ ValueId Objective::add_hazard(GraphWriter& writer, NodeId node, const Hazard& ha
   if (unsafe.empty() || !quantity.valid()) return {};
   if (!only_infinities(unsafe)) {
     unsafe_ = unsafe_values_text(unsafe);
-    return loss.distance(quantity, unsafe);
+    return loss.over_all("ReduceMin", loss.distances(quantity, unsafe));
   }
   overflow_ = true;
   limit_ = max_finite(dtype);
-  return loss.room({quantity}, limit_);
+  return room_of_largest(writer, {quantity}, limit_);
 }
 
 // The loss of a result that may be too large, or NaN made of infinities: then an operand must become infinite first.
@@ -146,7 +100,7 @@ ValueId Objective::add_overflow(GraphWriter& writer, const Node& node, const Fin
   if (values.empty()) return {};
   overflow_ = true;
   limit_ = max_finite(dtype);
-  return LossWriter(writer).room(values, limit_);
+  return room_of_largest(writer, values, limit_);
 }
 
 std::size_t Objective::variants(const CheckedGraph& model, std::size_t finding) {
