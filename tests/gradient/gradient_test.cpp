@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "exec/reference.h"
 #include "formats/text/cases.h"
+#include "formats/text/text.h"
 #include "ops/table/op.h"
 #include "support/paths.h"
 #include "support/support.h"
@@ -220,10 +221,17 @@ TEST_P(Derivatives, AreThoseOfTheFunction) {
   EXPECT_GT(compared, 0) << "no derivative was compared" << reasons;
 }
 
+// Differences are taken in float64.
+bool takes_doubles(const OpDef& op) {
+  return std::ranges::any_of(signature_of(op).inputs, [](const Param& param) {
+    return param.type.dtypes.test(static_cast<std::size_t>(DType::float64));
+  });
+}
+
 std::vector<const OpDef*> differentiable() {
   std::vector<const OpDef*> result;
   for (const OpDef* op : all_ops()) {
-    if (op->analysis.vjp != nullptr && op->analysis.vjp != flat) result.push_back(op);
+    if (op->analysis.vjp != nullptr && op->analysis.vjp != flat && takes_doubles(*op)) result.push_back(op);
   }
   return result;
 }
@@ -233,6 +241,42 @@ INSTANTIATE_TEST_SUITE_P(Ops, Derivatives, testing::ValuesIn(differentiable()), 
   std::ranges::replace(name, '.', '_');
   return name + (name.empty() ? "" : "_") + std::string(info.param->identity.name);
 });
+
+// ---- ops that do not take float64 --------------------------------------------------
+
+// The gradient of the sum of `y`, which is linear in the scale, so that it is a difference of two sums.
+std::vector<double> slopes_by_scale(const std::string& operands, const std::string& attributes) {
+  const Graph graph =
+      parse_graph("opset 21\ngraph g (x_scale: " + operands.substr(0, operands.find('|')) + ") -> (total) {\n" +
+                      operands.substr(operands.find('|') + 1) + "\n  y = DequantizeLinear(x, x_scale, zero) {" +
+                      attributes + "}\n  total = ReduceSum(y) {keepdims = 0}\n}",
+                  "test");
+  const Types types = infer_types(graph);
+  GraphWriter writer(graph, types);
+  const ValueId scale = graph.main().inputs.front();
+  const GradientResult gradient = add_gradient(writer, graph.main().outputs.front(), std::vector{scale});
+  EXPECT_TRUE(gradient.stops.empty());
+  writer.set_outputs({gradient.of.front()});
+  const Type& type = types[scale];
+  const Inputs inputs = {
+      {"x_scale",
+       from_elements<double>(type.dtype, *type.dims(),
+                             std::vector<double>(static_cast<std::size_t>(element_count(*type.dims())), 0.5))}};
+  return elements<double>(*run_reference(std::move(writer).finish().graph, inputs).front().tensor());
+}
+
+TEST(DerivativeOfDequantizeLinear, IsTheSumOfWhatTheScaleMultiplies) {
+  EXPECT_EQ(slopes_by_scale("float32[]|  const x: int8[2, 3] = {1, 2, 3, 4, 5, 6}\n  const zero: int8[] = {1}", ""),
+            (std::vector<double>{0 + 1 + 2 + 3 + 4 + 5}));
+  EXPECT_EQ(slopes_by_scale("float32[2]|  const x: int8[2, 3] = {1, 2, 3, 4, 5, 6}\n  const zero: int8[2] = {0, 4}",
+                            "axis = 0"),
+            (std::vector<double>{6, 3}));
+  // Blocks of two along the second axis, the last one with a single element.
+  EXPECT_EQ(slopes_by_scale("float16[2, 2]|  const x: int8[2, 3] = {1, 2, 3, 4, 5, 6}\n"
+                            "  const zero: int8[2, 2] = {0, 0, 0, 0}",
+                            "axis = 1, block_size = 2"),
+            (std::vector<double>{3, 3, 9, 6}));
+}
 
 }  // namespace
 }  // namespace finity

@@ -2,6 +2,9 @@
 
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <optional>
+#include <vector>
 
 #include "base/error.h"
 #include "ops/movement/move_gradient.h"
@@ -183,6 +186,40 @@ void multi_head_gradient(BuildCall& call) {
   }
   const Attended attended = ScoreDefinition(call, heads, {.mask = 4, .bias = 5}).attended(past);
   call.give_through(std::vector{attended.output, heads.key, heads.value, attended.scores});
+}
+
+namespace {
+
+// The op of the default domain, which takes the caches first and a position for each row.
+ValueId rotated_in_default_domain(BuildCall& call) {
+  const std::optional<Dims> x = call.dims(call.in(0)), cache = call.dims(call.in(2));
+  if (!x || !cache) throw Unsupported("the gradient of rotary positions needs sizes that are not known");
+  const bool packed = x->size() == 3;
+  std::int64_t heads = call.integer("num_heads");
+  if (packed && heads == 0) heads = x->at(2) / (2 * cache->at(1));
+  ValueId positions = call.in(1);
+  if (call.rank(positions) == 1) {
+    std::vector<std::int64_t> offsets(static_cast<std::size_t>(x->at(packed ? 1 : 2)));
+    std::iota(offsets.begin(), offsets.end(), 0);
+    positions = call.add("Expand", {call.sum(positions, call.ints(offsets)),
+                                    call.ints({x->front(), static_cast<std::int64_t>(offsets.size())})});
+  }
+  Attrs attrs;
+  attrs.set("interleaved", call.integer("interleaved"));
+  attrs.set("num_heads", heads);
+  attrs.set("rotary_embedding_dim", call.integer("rotary_embedding_dim"));
+  return call.add("RotaryEmbedding", {call.in(0), call.in(2), call.in(3), positions}, std::move(attrs));
+}
+
+}  // namespace
+
+// Rotated back. Caches that want a gradient too need the definition.
+void microsoft_rotary_gradient(BuildCall& call) {
+  if (call.wanted(2) || call.wanted(3)) return call.give_through(std::vector{rotated_in_default_domain(call)});
+  std::vector<ValueId> inputs = call.inputs();
+  inputs[0] = call.grad(0);
+  inputs[3] = call.add("Neg", {inputs[3]});
+  call.give(0, call.writer().repeat(call.description(), std::move(inputs), call.attrs()).front());
 }
 
 }  // namespace finity

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "ops/attention/attention_range.h"
 #include "ops/attention/heads.h"
+#include "ops/attention/microsoft_attention_gradient.h"
 #include "ops/attention/rotary.h"
 #include "ops/attention/score_mask.h"
 #include "ops/shared/shapes.h"
@@ -318,7 +319,7 @@ const OpDef kOps[] = {
               "interleaved: int = 0; is_packed_batching: int = 0; num_heads: int = 0; rotary_embedding_dim: int = 0; "
               "scale: float = 1"},
      .meaning = {.infer = infer_same_shape, .eval = eval_rotary, .freedom = kWideArithmetic},
-     .analysis = {.range = range_microsoft_rotary, .overflow = "FN204"}},
+     .analysis = {.range = range_microsoft_rotary, .vjp = microsoft_rotary_gradient, .overflow = "FN204"}},
     {.identity =
          {.name = "GroupQueryAttention",
           .domain = kMicrosoft,

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "ops/reduce/reduce_gradient.h"
+#include "tensor/convert.h"
 
 namespace finity {
 
@@ -77,6 +78,48 @@ void inverse_gradient(BuildCall& call) {
   const ValueId turned = transposed(call, call.out(0));
   const ValueId product = call.add("MatMul", {turned, call.add("MatMul", {call.grad(0), turned})});
   call.give(0, call.add("Neg", {product}));
+}
+
+// ---- MatMulNBits ------------------------------------------------------------------
+
+namespace {
+
+// Of a matrix [K, N] the sums over each block of rows, in the order of the scales.
+ValueId sum_by_block(BuildCall& call, ValueId matrix, ValueId scales) {
+  const std::int64_t k = call.integer("K"), n = call.integer("N"), block = call.integer("block_size");
+  const std::int64_t blocks = k / block + (k % block != 0 ? 1 : 0);
+  if (blocks * block != k) matrix = call.add("Pad", {matrix, call.ints({0, 0, blocks * block - k, 0})});
+  const ValueId sums = sum_away(call, reshape_to(call, matrix, {blocks, block, n}), {1});
+  return reshape_like(call, transposed(call, sums), scales);
+}
+
+}  // namespace
+
+// The op applied to the unit matrix gives the weights; with scales of 1, what the scales multiply.
+void block_product_gradient(BuildCall& call) {
+  const std::int64_t k = call.integer("K"), n = call.integer("N");
+  const double zero[] = {0};
+  const ValueId zeros =
+      call.add("ConstantOfShape", {call.ints({k, k})},
+               with_attr("value", make_constant(from_elements<double>(call.in_type(0).dtype, {1}, zero))));
+  const auto weights = [&](ValueId scales) {
+    std::vector<ValueId> inputs = call.inputs();
+    inputs[0] = call.add("EyeLike", {zeros});
+    inputs[2] = scales;
+    if (inputs.size() > 5) inputs[5] = {};
+    return call.writer().repeat(call.description(), std::move(inputs), call.attrs()).front();
+  };
+  if (call.wanted(0)) call.give(0, call.add("MatMul", {call.grad(0), transposed(call, weights(call.in(2)))}));
+  call.give(5, call.grad(0));
+  if (!call.wanted(2) && !call.wanted(3)) return;
+  if (call.has_input(4)) throw Unsupported("the derivative by scales of features that are not in order is not known");
+  const ValueId rows = reshape_to(call, call.in(0), {-1, k});
+  const ValueId slope = call.add("MatMul", {transposed(call, rows), reshape_to(call, call.grad(0), {-1, n})});
+  const ValueId levels = weights(call.ones_like(call.in(2)));
+  if (call.wanted(2)) call.give(2, sum_by_block(call, call.product(slope, levels), call.in(2)));
+  if (!call.wanted(3)) return;
+  const ValueId sums = call.add("Neg", {call.product(sum_by_block(call, slope, call.in(2)), call.in(2))});
+  call.give(3, reshape_like(call, sums, call.in(3)));
 }
 
 // ---- Einsum --------------------------------------------------------------------

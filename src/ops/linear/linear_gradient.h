@@ -7,6 +7,8 @@ namespace finity {
 
 void matmul_gradient(BuildCall& call);
 void gemm_gradient(BuildCall& call);
+// Of a product with weights that are quantised in blocks.
+void block_product_gradient(BuildCall& call);
 void det_gradient(BuildCall& call);
 void inverse_gradient(BuildCall& call);
 void einsum_gradient(BuildCall& call);

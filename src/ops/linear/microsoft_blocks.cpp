@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "ops/linear/contract_range.h"
 #include "ops/linear/dot.h"
+#include "ops/linear/linear_gradient.h"
 #include "ops/linear/matmul.h"
 #include "ops/shared/move_elements.h"
 #include "ops/shared/shapes.h"
@@ -80,8 +81,9 @@ std::vector<std::int64_t> feature_blocks(const EvalCall& call, const BlockLayout
   return result;
 }
 
-// The weights as a matrix [K, N] of floats.
-std::vector<float> dequantized(const EvalCall& call, const BlockLayout& layout) {
+// The weights as a matrix [K, N].
+template <class A>
+std::vector<A> dequantized(const EvalCall& call, const BlockLayout& layout) {
   const std::int64_t blob = layout.block * layout.bits / 8;
   require_size(call.in(1), "B", element_count(Dims{layout.n, layout.blocks, blob}));
   require_size(call.in(2), "scales", layout.n * layout.blocks);
@@ -89,13 +91,13 @@ std::vector<float> dequantized(const EvalCall& call, const BlockLayout& layout) 
   const std::vector<double> zeros = block_zero_points(call.has_input(3) ? &call.in(3) : nullptr, layout);
   const std::vector<std::int64_t> blocks = feature_blocks(call, layout);
   const std::span<const std::uint8_t> bytes = call.in(1).data<std::uint8_t>();
-  std::vector<float> result(result_count(Dims{layout.k, layout.n}));
+  std::vector<A> result(result_count(Dims{layout.k, layout.n}));
   for (std::int64_t row = 0; row < layout.n; ++row) {
     const std::uint8_t* packed = bytes.data() + row * layout.blocks * blob;
     for (std::int64_t i = 0; i < layout.k; ++i) {
       const auto at = static_cast<std::size_t>(row * layout.blocks + blocks[static_cast<std::size_t>(i)]);
       const double level = static_cast<double>(unpacked(packed, i, layout.bits)) - zeros[at];
-      result[static_cast<std::size_t>(i * layout.n + row)] = static_cast<float>(level * scales[at]);
+      result[static_cast<std::size_t>(i * layout.n + row)] = static_cast<A>(level * scales[at]);
     }
   }
   return result;
@@ -120,17 +122,18 @@ void eval_matmul_nbits(EvalCall& call) {
   if (a.rank() == 0 || a.dims().back() != layout.k) throw Error("A has shape " + to_string(a.dims()));
   Dims dims = a.dims();
   dims.back() = layout.n;
-  const std::vector<float> left = elements<float>(a);
-  const std::vector<float> right = dequantized(call, layout);
-  std::vector<float> product(result_count(dims));
-  const std::int64_t rows = element_count(std::span(dims).first(dims.size() - 1));
-  add_product(product.data(), left.data(), right.data(), rows, layout.k, layout.n);
-  if (call.has_input(5)) {
-    require_size(call.in(5), "bias", layout.n);
-    const std::vector<float> bias = elements<float>(call.in(5));
-    for (std::size_t i = 0; i < product.size(); ++i) product[i] += bias[i % bias.size()];
-  }
-  call.out(0, from_elements<float>(a.dtype(), std::move(dims), product));
+  call.out(0, with_float_sum_type(a.dtype(), [&]<class A>() {
+             const std::vector<A> left = elements<A>(a), right = dequantized<A>(call, layout);
+             std::vector<A> product(result_count(dims));
+             const std::int64_t rows = element_count(std::span(dims).first(dims.size() - 1));
+             add_product(product.data(), left.data(), right.data(), rows, layout.k, layout.n);
+             if (call.has_input(5)) {
+               require_size(call.in(5), "bias", layout.n);
+               const std::vector<A> bias = elements<A>(call.in(5));
+               for (std::size_t i = 0; i < product.size(); ++i) product[i] += bias[i % bias.size()];
+             }
+             return from_elements<A>(a.dtype(), dims, product);
+           }));
 }
 
 // ---- GatherBlockQuantized --------------------------------------------------------------
@@ -422,13 +425,12 @@ const OpDef kOps[] = {
                        "where T: float, Z: float | uint8",
           .attrs =
               "K: int; N: int; accuracy_level: int = 0; bits: int = 4; block_size: int; weight_prepacked: int = 0"},
-     .meaning =
-         {.infer = infer_matmul_nbits,
-          .eval = eval_matmul_nbits,
-          .freedom =
-              "weights are dequantised to float32 and A is not quantised, whatever accuracy_level allows; products "
-              "are added in index order in float32 and rounded once"},
-     .analysis = {.range = range_matmul_nbits, .overflow = "FN204"}},
+     .meaning = {.infer = infer_matmul_nbits,
+                 .eval = eval_matmul_nbits,
+                 .freedom = "weights are dequantised to float32 (float64 for A in it) and A is not quantised, whatever "
+                            "accuracy_level allows; products "
+                            "are added in index order there and rounded once"},
+     .analysis = {.range = range_matmul_nbits, .vjp = block_product_gradient, .overflow = "FN204"}},
     {.identity = {.name = "GatherBlockQuantized",
                   .domain = kMicrosoft,
                   .summary = "rows of a table that is quantised in blocks, dequantised",

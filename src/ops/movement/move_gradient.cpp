@@ -76,14 +76,18 @@ ValueId empty_slots(BuildCall& call, ValueId past_last, DType dtype) {
 
 }  // namespace
 
-void scatter_back(BuildCall& call, std::size_t operand, const std::vector<std::size_t>& others, const Attrs* attrs) {
+namespace {
+
+// Elements are numbered in a format that the op takes.
+void scatter_numbered(BuildCall& call, std::size_t operand, const std::vector<std::size_t>& others, const Attrs* attrs,
+                      DType format) {
   if (!call.wanted(operand)) return;
   const ValueId x = call.in(operand);
   const ValueId one = call.scalar(1, DType::int64);
   const ValueId past_last = call.sum(element_count(call, x), one);
   std::vector<ValueId> inputs = call.inputs();
   // Numbers start at 1: the zeros that some ops fill in are no element.
-  inputs[operand] = reshape_like(call, call.add("Range", {one, past_last, one}), x);
+  inputs[operand] = call.cast(reshape_like(call, call.add("Range", {one, past_last, one}), x), format);
   for (const std::size_t other : others) {
     if (other != operand && call.has_input(other)) inputs[other] = zero_numbers_like(call, call.in(other));
   }
@@ -92,7 +96,8 @@ void scatter_back(BuildCall& call, std::size_t operand, const std::vector<std::s
   ValueId slots = empty_slots(call, past_last, call.type(x).dtype);
   for (std::size_t i = 0; i < moved.size(); ++i) {
     if (!moved[i].valid() || !call.has_grad(i)) continue;
-    slots = call.add("ScatterElements", {slots, reshape_to(call, moved[i], {-1}), reshape_to(call, call.grad(i), {-1})},
+    const ValueId places = call.cast(reshape_to(call, moved[i], {-1}), DType::int64);
+    slots = call.add("ScatterElements", {slots, places, reshape_to(call, call.grad(i), {-1})},
                      with_attr("reduction", std::string("add")));
   }
   constexpr std::int64_t kEnd = std::numeric_limits<std::int64_t>::max();
@@ -100,7 +105,14 @@ void scatter_back(BuildCall& call, std::size_t operand, const std::vector<std::s
             reshape_like(call, call.add("Slice", {slots, call.ints({1}), call.ints({kEnd}), call.ints({0})}), x));
 }
 
+}  // namespace
+
+void scatter_back(BuildCall& call, std::size_t operand, const std::vector<std::size_t>& others, const Attrs* attrs) {
+  scatter_numbered(call, operand, others, attrs, DType::int64);
+}
+
 void movement_gradient(BuildCall& call) { scatter_back(call, 0); }
+void float_movement_gradient(BuildCall& call) { scatter_numbered(call, 0, {}, nullptr, DType::float64); }
 
 ValueId gather_gradient(BuildCall& call, ValueId arriving, ValueId data, ValueId indices, std::int64_t axis) {
   const std::size_t rank = call.rank(data), added = call.rank(indices), at = normalize_axis(axis, rank);

@@ -38,6 +38,8 @@ void scatter_back(BuildCall& call, std::size_t operand, const std::vector<std::s
                   const Attrs* attrs = nullptr);
 // The same for an op of one such operand, the first.
 void movement_gradient(BuildCall& call);
+// And for one that takes floats only, whose elements are numbered in float64.
+void float_movement_gradient(BuildCall& call);
 
 // Of data, when Gather(data, indices) along `axis` gets `arriving`. The ranks must be known.
 ValueId gather_gradient(BuildCall& call, ValueId arriving, ValueId data, ValueId indices, std::int64_t axis);

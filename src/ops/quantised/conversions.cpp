@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "ops/elementwise/cast.h"
+#include "ops/quantised/quantised_gradient.h"
 #include "ops/quantised/scale_and_zero.h"
 #include "ops/shared/range_rules.h"
 #include "ops/shared/shapes.h"
@@ -225,7 +226,7 @@ const OpDef kOps[] = {
                   .signature = kDequantizeSignature,
                   .attrs = "axis: int = 1; block_size: int = 0; output_dtype: int = 0"},
      .meaning = {.infer = infer_dequantize, .eval = eval_dequantize, .freedom = kDequantizeFreedom},
-     .analysis = {.range = range_dequantize}},
+     .analysis = {.range = range_dequantize, .vjp = dequantize_gradient}},
     {.identity = {.name = "DynamicQuantizeLinear",
                   .since = 11,
                   .summary = "quantizes to uint8 with the scale and zero point that fit the data",
@@ -247,7 +248,7 @@ const OpDef kOps[] = {
                   .signature = kDequantizeSignature,
                   .attrs = "axis: int; block_size: int = 0"},
      .meaning = {.infer = infer_dequantize, .eval = eval_dequantize, .freedom = kDequantizeFreedom},
-     .analysis = {.range = range_dequantize}},
+     .analysis = {.range = range_dequantize, .vjp = dequantize_gradient}},
 };
 
 }  // namespace

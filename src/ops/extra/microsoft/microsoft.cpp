@@ -8,6 +8,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/extra/microsoft/microsoft_gradient.h"
 #include "ops/extra/microsoft/microsoft_range.h"
+#include "ops/movement/move_gradient.h"
 #include "ops/reduce/reduce_attrs.h"
 #include "ops/shared/delegate.h"
 #include "ops/shared/move_elements.h"
@@ -347,7 +348,7 @@ const OpDef kOps[] = {
                   .signature = "(data: T, pads: int64, value?: T) -> (output: T) where T: any",
                   .attrs = "mode: string = constant {constant, reflect, edge}"},
      .meaning = {.infer = infer_pad, .eval = eval_pad},
-     .analysis = {.range = range_microsoft_pad}},
+     .analysis = {.range = range_microsoft_pad, .vjp = microsoft_pad_gradient}},
     {.identity = {.name = "Range",
                   .domain = kMicrosoft,
                   .summary = "start, start + delta, ... up to but not including limit",
@@ -407,7 +408,7 @@ const OpDef kOps[] = {
      .meaning = {.infer = infer_position_bias,
                  .eval = eval_position_bias,
                  .freedom = "buckets are computed in float32"},
-     .analysis = {.range = range_shuffled}},
+     .analysis = {.range = range_shuffled, .vjp = float_movement_gradient}},
 };
 
 }  // namespace

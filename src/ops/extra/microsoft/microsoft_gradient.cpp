@@ -29,6 +29,14 @@ void alias_gradient(BuildCall& call) {
 
 void expand_dims_gradient(BuildCall& call) { call.give(0, reshape_like(call, call.grad(0), call.in(0))); }
 
+// pads may be a row.
+void microsoft_pad_gradient(BuildCall& call) {
+  const ValueId pads = reshape_to(call, call.in(1), {-1});
+  Attrs attrs;
+  attrs.set("mode", call.text("mode"));
+  give_through_one(call, call.add("Pad", {call.in(0), pads, call.in(2)}, std::move(attrs)));
+}
+
 // Indices may be narrower than those of the default domain.
 void gather_nd_gradient(BuildCall& call) {
   give_through_one(call, call.add("GatherND", {call.in(0), call.cast(call.in(1), DType::int64)}));

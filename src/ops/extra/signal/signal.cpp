@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "ops/extra/signal/signal_gradient.h"
 #include "ops/extra/signal/signal_range.h"
 #include "ops/shared/shapes.h"
 #include "ops/table/families.h"
@@ -390,6 +391,7 @@ const OpDef kOps[] = {
                   .tf = "FFT"},
      .meaning = {.infer = infer_dft, .eval = eval_dft, .freedom = kDftFreedom},
      .analysis = {.range = range_dft,
+                  .vjp = dft_gradient,
                   .overflow = "FN205",
                   .grants = {.ways = {Way::longer_transform}, .measured_on = kOnnxRuntime}}},
     {.identity =
@@ -401,6 +403,7 @@ const OpDef kOps[] = {
           .attrs = "onesided: int = 1"},
      .meaning = {.infer = infer_stft, .eval = eval_stft, .freedom = kDftFreedom},
      .analysis = {.range = range_stft,
+                  .vjp = stft_gradient,
                   .overflow = "FN205",
                   .grants = {.ways = {Way::longer_transform}, .measured_on = kOnnxRuntime}}},
     {.identity = {.name = "BlackmanWindow",
