@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "program/failing_nodes.h"
 #include "program/optimiser.h"
 #include "torch/program.h"
 
@@ -119,12 +120,13 @@ class TorchTraining final : public TrainingEngine {
   }
 
   std::vector<NodeId> failures(std::span<const ValueId> wanted) override {
-    std::vector<NodeId> found;
+    FailingNodes found;
     want_slopes({});
     const at::NoGradGuard forward_only;
     run_.watch = [&](const Node& node, std::span<const TorchValue> inputs, std::span<const TorchValue> outputs) {
-      if (!std::ranges::any_of(outputs, is_bad) || std::ranges::any_of(inputs, is_bad)) return;
-      found.push_back({static_cast<std::int32_t>(&node - torch_.graph().nodes().data())});
+      if (!std::ranges::any_of(outputs, is_bad)) return;
+      found.saw({static_cast<std::int32_t>(&node - torch_.graph().nodes().data())}, node, among(inputs),
+                among(outputs));
     };
     try {
       torch_.run(torch_.plan(wanted), run_);
@@ -133,7 +135,7 @@ class TorchTraining final : public TrainingEngine {
       throw;
     }
     run_.watch = {};
-    return found;
+    return found.take();
   }
 
   std::shared_ptr<const State> state() const override {
@@ -173,6 +175,16 @@ class TorchTraining final : public TrainingEngine {
   static bool is_bad(const TorchValue& value) {
     if (!value.tensor.defined() || !at::isFloatingType(value.tensor.scalar_type())) return false;
     return !at::isfinite(value.tensor).all().item<bool>();
+  }
+
+  static FailingNodes::Among among(std::span<const TorchValue> values) {
+    FailingNodes::Among found;
+    for (const TorchValue& value : values) {
+      if (!is_bad(value)) continue;
+      found.nan |= at::isnan(value.tensor).any().item<bool>();
+      found.infinite |= at::isinf(value.tensor).any().item<bool>();
+    }
+    return found;
   }
 
   static std::optional<at::NoGradGuard> guard_unless(bool derives) {

@@ -15,6 +15,7 @@
 #include "cli/program_witness.h"
 #include "exec/torch_worker.h"
 #include "ops/table/hazard.h"
+#include "program/draws.h"
 #include "program/read_program.h"
 #include "program/tensorflow_program.h"
 #include "report/words.h"
@@ -220,6 +221,7 @@ int search_and_tell(Program program, const std::string& path, const CheckSetting
                     bool json) {
   const ProgramSearch search = search_of(settings, own);
   program.flush_subnormals |= settings.flush_subnormals;
+  if (search.strategy == Strategy::automatic) program = with_drawn_samples(std::move(program), search.seed);
   const std::string engine = settings.engine.value_or("auto");
   std::optional<WorkerOptions> options = engine == "reference" ? std::nullopt : torch_worker();
   if (engine == "torch" && !options) throw Error("--engine torch: " + std::string(kNoTorchWorker));

@@ -124,7 +124,7 @@ double Attack::row_of(std::size_t sample) const {
   return *std::ranges::min_element(std::span(rows_).subspan(sample * group, group));
 }
 
-void Attack::move_element(const Variable& variable, std::size_t i, Move move, double share, double linear,
+void Attack::move_element(const Variable& variable, std::size_t i, Move move, double share, double length,
                           double& x) const {
   const double slope = variable.slope[i];
   if (slope == 0) return;
@@ -137,7 +137,8 @@ void Attack::move_element(const Variable& variable, std::size_t i, Move move, do
       break;
     case Move::far: x -= std::copysign(share, slope); break;
     case Move::signs: x -= std::copysign(share * reach, slope); break;
-    case Move::linear: x -= linear * slope; break;
+    case Move::linear:
+    case Move::root: x -= length * slope; break;
     case Move::zero: x = 0; break;
   }
   x = std::clamp(x, range.lo, range.hi);
@@ -164,18 +165,31 @@ std::vector<std::size_t> Attack::by_promise() const {
   return order;
 }
 
-std::vector<Attack::Variable> Attack::moved(Move move, double share, std::size_t only) const {
-  double square = 0;
+// As far as would reach the end if the loss were linear. The loss is a logarithm: where the distance itself is a power
+// of how far it is to go, as near its end it mostly is, `root` reaches the end with that power as the share.
+std::vector<double> Attack::lengths(Move move, double share) const {
+  const bool free = std::ranges::all_of(variables_, [](const Variable& variable) { return variable.batched; });
+  std::vector<double> squares(move == Move::root && per_sample_ && free ? batch_ : 1, 0);
   for (const Variable& variable : variables_) {
-    for (const double slope : variable.slope) square += slope * slope;
+    const std::size_t width = variable.slope.size() / squares.size();
+    for (std::size_t i = 0; i < variable.slope.size(); ++i) {
+      squares[i / std::max<std::size_t>(width, 1)] += variable.slope[i] * variable.slope[i];
+    }
   }
-  // As far as would reach the end if the loss were linear.
-  const double linear = square > 0 ? share * (nearest_ - target()) * static_cast<double>(rows_.size()) / square : 0;
+  const double rows = static_cast<double>(rows_.size()) / static_cast<double>(squares.size());
+  const double way = share * rows * (move == Move::root ? 1 : nearest_ - target());
+  for (double& square : squares) square = square > 0 ? way / square : 0;
+  return squares;
+}
+
+std::vector<Attack::Variable> Attack::moved(Move move, double share, std::size_t only) const {
+  const std::vector<double> along = lengths(move, share);
   std::vector<Variable> next = variables_;
   for (std::size_t k = 0; k < next.size(); ++k) {
     Variable& variable = next[k];
+    const std::size_t width = std::max<std::size_t>(variable.now.size() / along.size(), 1);
     for (std::size_t i = 0; i < variable.now.size() && (only == kAll || only == k); ++i) {
-      move_element(variable, i, move, share, linear, variable.now[i]);
+      move_element(variable, i, move, share, along[i / width], variable.now[i]);
     }
   }
   return next;
@@ -307,7 +321,8 @@ bool Attack::walk(int passes, bool starts) {
   go(Move::zero, 1);
   double before = nearest_;
   while (left > 0 && !driver_.is_over() && share > 1e-3) {
-    const bool better = go(Move::signs, share) | go(Move::linear, 1);
+    bool better = go(Move::signs, share) | go(Move::linear, 1);
+    if (!better && !is_room_) better = go(Move::root, 2) | go(Move::root, 1);
     share = better ? std::min(1.0, share * 2) : share / 4;
     // Who would be there soon at this pace may go on.
     constexpr double kSoon = 16;

@@ -38,7 +38,7 @@ class Attack {
     Dims dims = {};
     DType dtype = DType::undefined;
   };
-  enum class Move : std::uint8_t { corner, signs, linear, zero, far };
+  enum class Move : std::uint8_t { corner, signs, linear, zero, far, root };
 
   bool walk(int passes, bool starts);
   bool look();  // at what the variables hold
@@ -48,7 +48,9 @@ class Attack {
   std::vector<Variable> moved(Move move, double share, std::size_t only) const;
   // The variables whose way to the corner promises most, best first.
   std::vector<std::size_t> by_promise() const;
-  void move_element(const Variable& variable, std::size_t i, Move move, double share, double linear, double& x) const;
+  // How far along its slope each sample (or all together) goes.
+  std::vector<double> lengths(Move move, double share) const;
+  void move_element(const Variable& variable, std::size_t i, Move move, double share, double length, double& x) const;
   double row_of(std::size_t sample) const;
   bool keep_better(const std::vector<Variable>& before, const std::vector<double>& rows_before);
   static constexpr std::size_t kAll = static_cast<std::size_t>(-1);

@@ -32,6 +32,7 @@ class Automatic {
       return;
     }
     for (std::size_t i = 0; i < attacks_.size() && !driver_.is_finished(); ++i) from_the_start(i, 0);
+    if (!driver_.is_finished()) poison_.look_at_ends();
     const bool trains = !phases_of(driver_.program()).empty() || has_updates();
     // Longer and longer, all sites and manners in turn.
     for (int round = 0; !driver_.is_finished(); ++round) {

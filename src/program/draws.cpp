@@ -19,7 +19,7 @@ struct DrawName {
   Draw::Kind kind;
   std::size_t least, most;  // numbers in the brackets
 };
-constexpr std::array<DrawName, 9> kDraws = {{
+constexpr std::array<DrawName, 10> kDraws = {{
     {"zeros", Draw::Kind::zeros, 0, 0},
     {"constant", Draw::Kind::constant, 1, 1},
     {"uniform", Draw::Kind::uniform, 2, 2},
@@ -27,6 +27,7 @@ constexpr std::array<DrawName, 9> kDraws = {{
     {"truncated_normal", Draw::Kind::truncated_normal, 1, 2},
     {"bernoulli", Draw::Kind::bernoulli, 1, 1},
     {"integers", Draw::Kind::integers, 2, 2},
+    {"one_hot", Draw::Kind::one_hot, 0, 0},
     {"xavier_uniform", Draw::Kind::xavier_uniform, 0, 0},
     {"linear_default", Draw::Kind::linear_default, 0, 1},
 }};
@@ -81,7 +82,8 @@ double truncated(Rng& rng) {
 
 double one_number(const Draw& draw, double reach, Rng& rng) {
   switch (draw.kind) {
-    case Draw::Kind::zeros: return 0;
+    case Draw::Kind::zeros:
+    case Draw::Kind::one_hot: return 0;  // the ones are set afterwards
     case Draw::Kind::constant: return draw.a;
     case Draw::Kind::uniform: return rng.uniform(draw.a, draw.b);
     case Draw::Kind::normal: return draw.a + draw.b * rng.normal();
@@ -95,6 +97,13 @@ double one_number(const Draw& draw, double reach, Rng& rng) {
   return 0;
 }
 
+void set_ones(std::vector<double>& numbers, const Dims& dims, Rng& rng) {
+  const auto width = static_cast<std::size_t>(dims.empty() ? 1 : dims.back());
+  for (std::size_t row = 0; row + width <= numbers.size() && width > 0; row += width) {
+    numbers[row + static_cast<std::size_t>(rng.below(width))] = 1;
+  }
+}
+
 }  // namespace
 
 Draw parse_draw(std::string_view text) {
@@ -105,7 +114,7 @@ Draw parse_draw(std::string_view text) {
     throw Error(
         "'" + std::string(text) +
         "' is none of zeros, constant(x), uniform(a,b), normal(mean,deviation), truncated_normal(mean,deviation), "
-        "bernoulli(p), integers(a,b), xavier_uniform, linear_default");
+        "bernoulli(p), integers(a,b), one_hot, xavier_uniform, linear_default");
   }
   std::vector<double> numbers;
   if (open < whole.size()) {
@@ -147,6 +156,7 @@ Tensor drawn(const Draw& draw, DType dtype, const Dims& dims, std::uint64_t seed
   Rng rng(seed);
   std::vector<double> numbers(static_cast<std::size_t>(element_count(dims)));
   for (double& number : numbers) number = one_number(draw, reach, rng);
+  if (draw.kind == Draw::Kind::one_hot) set_ones(numbers, dims, rng);
   return from_elements<double>(dtype, dims, numbers);
 }
 
@@ -161,6 +171,30 @@ Tensor initial_weight(const Program& program, const ProgramWeight& weight, std::
   const Type& type = program.types[weight.id];
   if (weight.init) return drawn(*weight.init, type.dtype, *type.dims(), seed_for(seed, "weight/" + weight.name));
   return program.graph->value(weight.id).constant->load();
+}
+
+Program with_drawn_samples(Program program, std::uint64_t seed) {
+  const auto is_drawn = [](const ProgramInput& input) { return input.draw && input.each_step && input.batched; };
+  const auto is_data = [](const ProgramInput& input) { return !input.draw && input.batched; };
+  if (program.batch < 2 || std::ranges::any_of(program.inputs, is_data)) return program;
+  // Enough that labels and extremes are met, and no more than some megabytes.
+  constexpr std::int64_t kSamples = 1024, kBatches = 8, kMostElements = std::int64_t{1} << 23;
+  std::int64_t widest = 1;
+  for (const ProgramInput& input : program.inputs) {
+    if (!is_drawn(input)) continue;
+    widest = std::max(widest, element_count(*program.types[input.id].dims()) / program.batch);
+  }
+  const std::int64_t wanted = std::max(kSamples, kBatches * program.batch);
+  const std::int64_t count = std::max(2 * program.batch, std::min(wanted, kMostElements / widest));
+  for (ProgramInput& input : program.inputs) {
+    if (!is_drawn(input)) continue;
+    const Type& type = program.types[input.id];
+    Dims dims = *type.dims();
+    dims.front() = count;
+    input.data = drawn(*input.draw, type.dtype, dims, seed_for(seed, "samples/" + input.name));
+    input.draw.reset();
+  }
+  return program;
 }
 
 }  // namespace finity

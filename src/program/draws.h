@@ -18,6 +18,11 @@ Tensor drawn(const Draw& draw, DType dtype, const Dims& dims, std::uint64_t seed
 // A seed for one purpose of a run.
 std::uint64_t seed_for(std::uint64_t seed, std::string_view purpose, std::uint64_t step = 0);
 
+// Programs that draw all of their samples anew for every step, as ones with as much data, drawn in advance: what may be
+// chosen of samples (their order, one for the whole batch, which label goes with which) can be chosen then. Others stay
+// as they are: what is drawn beside data is noise.
+Program with_drawn_samples(Program program, std::uint64_t seed);
+
 // Where a weight starts in a run with this seed.
 Tensor initial_weight(const Program& program, const ProgramWeight& weight, std::uint64_t seed);
 

@@ -258,6 +258,20 @@ std::vector<NodeId> Driver::failing_nodes(bool backward) {
   return {};
 }
 
+std::string Driver::rule_met(const std::string& result) {
+  std::string overflow;
+  for (const Suspect& suspect : prepared_.suspects) {
+    if (suspect.result != result) continue;
+    if (suspect.unsafe.empty()) {
+      if (overflow.empty()) overflow = suspect.rule;
+      continue;
+    }
+    const PassResult seen = trainer_.look(add_pass({find(suspect.distance)}));
+    if (element_as_double(seen.values.back(), 0) <= 0) return suspect.rule;
+  }
+  return overflow;
+}
+
 void Driver::name_node(const std::vector<NodeId>& bad) {
   if (bad.empty()) {
     outcome_.node = "the optimiser's step";
@@ -292,6 +306,7 @@ void Driver::name_node(const std::vector<NodeId>& bad) {
     outcome_.disproves &= verdict.proved;
   }
   outcome_.disproves &= !outcome_.rule.empty();
+  if (const std::string met = rule_met(result); !met.empty()) outcome_.rule = met;
 }
 
 bool Driver::fails_there(bool backward) {

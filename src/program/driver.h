@@ -79,6 +79,8 @@ class Driver {
   bool fails_there(bool backward);
   void confirm();
   void name_node(const std::vector<NodeId>& bad);
+  // Of several rules that speak of what makes this value: one whose unsafe values are there, else an overflow.
+  std::string rule_met(const std::string& result);
   TrainingRun shortened(const TrainingRun& run);
   void simplify_batch();
   void note(double distance);

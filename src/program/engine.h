@@ -54,7 +54,7 @@ class TrainingEngine {
   // One step of every phase, then hand-written updates. False when a loss or gradient was not finite; then nothing has
   // changed.
   virtual bool train() = 0;
-  // Nodes that made NaN or infinities of finite operands when these values are computed, in order.
+  // Nodes that failed when these values are computed (failing_nodes.h), in order.
   virtual std::vector<NodeId> failures(std::span<const ValueId> wanted) = 0;
 
   // The weights and the optimiser's memory now; go_back returns there as often as wanted.

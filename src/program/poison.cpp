@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <set>
 
 #include "base/error.h"
@@ -67,9 +68,10 @@ void Poison::find_labels() {
     const auto row = data.bytes().subspan(i * width, width);
     seen.emplace(row.begin(), row.end());
   }
-  has_label_ = seen.size() > 1 && seen.size() <= kMost && program_.loss_id.valid();
+  has_label_ = seen.size() > 1 && program_.loss_id.valid();
   if (!has_label_) return;
-  labels_.assign(seen.begin(), seen.end());
+  if (seen.size() <= kMost) labels_.assign(seen.begin(), seen.end());
+  else labels_ = extreme_labels();
   for (const std::vector<std::byte>& label : labels_) {
     Tensor row(data.dtype(), {static_cast<std::int64_t>(width) / info(data.dtype()).memory_bytes});
     std::memcpy(row.mutable_bytes().data(), label.data(), label.size());
@@ -82,8 +84,30 @@ void Poison::find_labels() {
   }
 }
 
+// Of numbers rather than classes: the rows that exist with the least and the largest sum.
+std::vector<std::vector<std::byte>> Poison::extreme_labels() const {
+  const Tensor& data = program_.inputs[label_].data;
+  const std::vector<double> numbers = elements<double>(data);
+  const auto count = static_cast<std::size_t>(data.dim(0));
+  const std::size_t width = data.bytes().size() / count, each = numbers.size() / count;
+  std::vector<double> sums;
+  for (std::size_t i = 0; i < count; ++i) {
+    sums.push_back(std::accumulate(numbers.begin() + static_cast<std::ptrdiff_t>(i * each),
+                                   numbers.begin() + static_cast<std::ptrdiff_t>((i + 1) * each), 0.0));
+  }
+  const auto [least, most] = std::ranges::minmax_element(sums);
+  std::vector<std::vector<std::byte>> rows;
+  for (const auto end : {least, most}) {
+    const auto row = data.bytes().subspan(static_cast<std::size_t>(end - sums.begin()) * width, width);
+    rows.emplace_back(row.begin(), row.end());
+  }
+  return rows;
+}
+
 bool Poison::can(Manner manner) const {
   if (manner == Manner::ordinary || manner == Manner::attacked) return true;
+  // One sample for the whole batch, as it is where nothing of it may be changed.
+  if (manner == Manner::extreme && trainer_.sample_count() > 1) return true;
   if (inputs_.empty()) return false;
   // Only where something fails before what is asked for: it is slow, and the others come to most places.
   if (manner == Manner::mixed) return has_label_ && driver_.has_passed_over();
@@ -204,6 +228,36 @@ void Poison::feed_boundary() {
   }
   trainer_.set_row(label_, sample, labels_[label]);
   repeat_sample(sample);
+}
+
+void Poison::fill(std::size_t input, bool high) {
+  const LegalRange range = *program_.inputs[input].range;
+  const Tensor& now = trainer_.value(input);
+  const double end = std::clamp(high ? range.hi : range.lo, -1e3, 1e3);
+  const std::vector<double> numbers(static_cast<std::size_t>(now.size()), end);
+  trainer_.set_value(input, from_elements<double>(now.dtype(), now.dims(), numbers));
+}
+
+void Poison::look_at_ends() {
+  constexpr std::size_t kMost = 8;
+  std::vector<std::size_t> all = inputs_;
+  all.insert(all.end(), draws_.begin(), draws_.end());
+  if (all.size() > kMost) all.resize(kMost);
+  std::vector<std::vector<std::size_t>> groups = {all};
+  for (const std::size_t input : all) groups.push_back({input});
+  if (all.size() == 1) groups.pop_back();
+  trainer_.restart();
+  for (const std::vector<std::size_t>& group : groups) {
+    for (const bool high : {false, true}) {
+      trainer_.release_draws();
+      trainer_.fresh_batch();
+      for (const std::size_t input : group) fill(input, high);
+      const PassResult result = trainer_.look(loss_pass_);
+      if (driver_.saw(result, std::numeric_limits<double>::quiet_NaN()) || driver_.is_finished()) return;
+      if (!driver_.train()) return;
+      trainer_.restart();
+    }
+  }
 }
 
 // Random numbers may be what is legal for them: all at one end.

@@ -31,6 +31,9 @@ class Poison {
   void begin(Manner manner, std::uint64_t round);
   // Makes the batch for the next step.
   void feed(Attack& attack);
+  // Looks at the program with everything that may be changed at an end of its range, all of it and one by one: what
+  // chooses among values (a mask, a comparison) has no slope that would lead there.
+  void look_at_ends();
   // What is fed was learned since the start, so that training on it moves nothing any more.
   bool is_learned();
   // Every sample becomes this one, each with another label: whatever the label must be, it is there.
@@ -41,12 +44,14 @@ class Poison {
   void feed_parts();
   void feed_mixed();
   void set_draws(bool high);
+  void fill(std::size_t input, bool high);
   void feed_boundary();
   void fill_candidates();
   void fill_row(std::span<double> row, const LegalRange& range, std::size_t kind);
   void repeat_sample(std::size_t sample);
   std::vector<double> label_losses(std::size_t sample, const std::vector<double>& slopes) const;
   void find_labels();
+  std::vector<std::vector<std::byte>> extreme_labels() const;
   void fix_label();
   double loss_now();
 

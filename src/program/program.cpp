@@ -189,7 +189,8 @@ class Settler {
       case Draw::Kind::uniform: return {draw.a, draw.b};
       case Draw::Kind::normal: return {draw.a - kDeviations * draw.b, draw.a + kDeviations * draw.b};
       case Draw::Kind::truncated_normal: return {draw.a - 2 * draw.b, draw.a + 2 * draw.b};
-      case Draw::Kind::bernoulli: return {0, 1};
+      case Draw::Kind::bernoulli:
+      case Draw::Kind::one_hot: return {0, 1};
       case Draw::Kind::integers: return {draw.a, draw.b - 1};
       default: return {};
     }

@@ -27,6 +27,7 @@ struct Draw {
     truncated_normal,  // mean a, deviation b, drawn again beyond two deviations
     bernoulli,         // 1 with probability a
     integers,          // whole numbers in [a, b)
+    one_hot,           // rows (along the last axis) with a single 1, the rest 0
     xavier_uniform,    // by the sizes of a matrix or kernel: +-sqrt(6 / (in + out))
     linear_default     // +-1 / sqrt(in), PyTorch's; `fan_in` where the tensor itself does not tell (a bias)
   };

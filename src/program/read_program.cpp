@@ -136,7 +136,7 @@ class ProgramReader {
     if ((data != nullptr) + (values != nullptr) + (draw != nullptr) != 1) {
       throw table.error("input '" + entry.name + "' needs one of 'data', 'values' and 'draw'");
     }
-    if (draw != nullptr) input.draw = draw_from(*draw);
+    if (draw != nullptr) set_draw(input, table, *draw);
     else input.data = preprocessed(table, data != nullptr ? load(*data) : with_ends(literal(*values)), input);
     if (const TomlValue* each = table.find("each")) {
       const std::string& when = each->as_text();
@@ -148,6 +148,16 @@ class ProgramReader {
     if (const TomlValue* change = table.find("change")) input.change = change->as_boolean();
     input.label = flag_of(table, "label", input.label);
     return input;
+  }
+
+  static void set_draw(ProgramInput& input, const TomlValue& table, const TomlValue& draw) {
+    input.draw = draw_from(draw);
+    input.label = input.draw->kind == Draw::Kind::one_hot;
+    for (const char* key : {"scale", "one_hot"}) {
+      if (const TomlValue* given = table.find(key)) {
+        throw given->error(std::string("'") + key + "' speaks of data; classes are drawn by draw = \"one_hot\"");
+      }
+    }
   }
 
   static LoadedData with_ends(Tensor tensor) {

@@ -9,6 +9,7 @@
 #include "exec/reference.h"
 #include "gradient/gradient.h"
 #include "program/engine.h"
+#include "program/failing_nodes.h"
 #include "program/optimiser.h"
 #include "program/trainer.h"
 #include "tensor/convert.h"
@@ -91,15 +92,14 @@ class ReferenceEngine final : public TrainingEngine {
 
   std::vector<NodeId> failures(std::span<const ValueId> wanted) override {
     const Plan plan = plan_of({.read = {wanted.begin(), wanted.end()}});
-    std::vector<NodeId> found;
+    FailingNodes found;
     RunOptions options = run_options();
     options.watch = [&](const Node& node, std::span<const Datum> inputs, std::span<const Datum> outputs) {
       if (std::ranges::none_of(outputs, has_non_finite_element)) return;
-      if (std::ranges::any_of(inputs, has_non_finite_element)) return;
-      found.push_back({static_cast<std::int32_t>(&node - plan.graph.nodes().data())});
+      found.saw({static_cast<std::int32_t>(&node - plan.graph.nodes().data())}, node, among(inputs), among(outputs));
     };
     run_graph(plan.graph, options);
-    return found;
+    return found.take();
   }
 
   std::shared_ptr<const State> state() const override {
@@ -122,6 +122,23 @@ class ReferenceEngine final : public TrainingEngine {
     std::vector<Memory> memory = {};
     std::int64_t step = 0;
   };
+
+  static FailingNodes::Among among(std::span<const Datum> data) {
+    FailingNodes::Among found;
+    for (const Datum& datum : data) {
+      const Tensor* tensor = datum.tensor();
+      if (tensor == nullptr) {
+        found.nan |= has_non_finite_element(datum);  // of a sequence
+        continue;
+      }
+      if (!is_float(tensor->dtype())) continue;
+      for (const double x : elements<double>(*tensor)) {
+        found.nan |= std::isnan(x);
+        found.infinite |= std::isinf(x);
+      }
+    }
+    return found;
+  }
 
   ValueId find(std::string_view name) const {
     const auto values = program_.graph->values();

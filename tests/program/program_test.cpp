@@ -105,6 +105,9 @@ TEST(ProgramDescription, WrongOnesAreToldWithLineAndReason) {
   expect(with("loss = \"loss\"", "loss = \"d\""), "p.toml:2", "one element");
   expect(with("range = [-1, 1]", "range = [1, -1]"), "p.toml:11", "empty");
   expect(with("[weights.w]", "[inputs.w]"), "p.toml:", "");
+  // What is drawn is no data: nothing that is said of it may be lost.
+  expect(with("values = [[1], [0], [1], [0]]", "draw = \"integers(0,3)\"\none_hot = 3"), "p.toml:8", "one_hot");
+  expect(with("values = [[1], [0], [1], [0]]", "draw = \"zeros\"\nscale = [0, 1]"), "p.toml:8", "scale");
 }
 
 // Four rows in batches of two, and a matrix of two rows that is no sample.
