@@ -130,6 +130,13 @@ TEST(OracleBeyondFinite, WhatComparesWithNanIsLeftOpen) {
   EXPECT_EQ(wrong(pool, {1, kNan, 2}), Flags({false, true, true}));
 }
 
+TEST(OracleBeyondFinite, NothingIsClaimedOfTheOrderOfNan) {
+  Attrs axis;
+  axis.set("axis", std::int64_t{0});
+  EXPECT_EQ(wrong(one_step("ArgMax", {{kNan, kNan, 1}}, axis), {1}), Flags({false}));
+  EXPECT_EQ(wrong(one_step("ArgMax", {{-kInfinity, 2, 1}}, axis), {2}), Flags({true}));
+}
+
 TEST(OracleBeyondFinite, WhatAnIntegerCannotHoldIsLeftOpen) {
   Attrs to;
   to.set("to", static_cast<std::int64_t>(6));
