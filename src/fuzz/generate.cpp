@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "fuzz/backward.h"
+#include "fuzz/beyond.h"
 #include "fuzz/laws.h"
 #include "fuzz/schedule.h"
 #include "fuzz/spoil.h"
@@ -18,6 +19,8 @@ namespace {
 constexpr std::uint64_t kControl = 5;
 // Every so many samples are a path whose turn it is.
 constexpr std::uint64_t kScheduled = 8;
+// So many of a hundred legal samples get operands that are not finite.
+constexpr std::uint64_t kNotFinite = 6;
 
 int draw_opset(Rng& rng, int newest) {
   std::vector<int> opsets = {11, 12, 13, 13, 14, 15, 16, 17, 17, 18, 18, 19, 19, 20, 21, 21, 22, 10, 9};
@@ -238,6 +241,9 @@ Generated generate(std::uint64_t seed, std::uint64_t index, const GenerateOption
     else if (kind < 87) result.sample = draw_chain(all, rng, opset, 2 + static_cast<int>(rng.below(2)));
     else result.sample = draw_chain(all, rng, opset, 4 + static_cast<int>(rng.below(6)));
     if (!holds_one_of(result.sample, options.ops) || (result.legal && !is_typed(result.sample))) result = {};
+  }
+  if (result.legal && !result.sample.steps.empty() && rng.below(100) < kNotFinite) {
+    if (std::optional<Sample> changed = with_not_finite(result.sample, rng)) result.sample = std::move(*changed);
   }
   if (result.legal && !result.sample.steps.empty() && rng.below(100) < 20) {
     if (std::optional<Changed> changed = apply_law(result.sample, rng)) {

@@ -1,6 +1,7 @@
 #include "fuzz/monotone.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 
 #include "base/error.h"
@@ -17,7 +18,23 @@ constexpr std::string_view kMonotone[] = {"MaxPool",   "GlobalMaxPool", "ReduceM
                                           "Tile",      "Squeeze",       "Unsqueeze", "Flatten",       "Max",   "Min",
                                           "Relu",      "Clip",          "Identity",  "GatherElements"};
 
-// Floats at one end of their boxes; nothing when one is not finite or an operand that says how is no point.
+// The end of a cell; nothing where it holds more than numbers, or NaN or an infinity alone that `op` says nothing of.
+std::optional<double> end_of(const Range& cell, const OpDef& op, bool low) {
+  if (cell.is_finite()) return low ? cell.lo : cell.hi;
+  const int flags = (cell.nan ? 1 : 0) + (cell.pinf ? 1 : 0) + (cell.ninf ? 1 : 0);
+  const NotFinite how = not_finite_of(op);
+  const bool said = how == NotFinite::said || (how == NotFinite::nan_open && !cell.nan) ||
+                    (how == NotFinite::infinities_open && cell.nan);
+  if (cell.has_finite() || flags != 1 || !said) return std::nullopt;
+  return cell.nan ? std::nan("") : cell.pinf ? kInf : -kInf;
+}
+
+Range between(DType dtype, double low, double high) {
+  if (std::isnan(low) != std::isnan(high)) return top(dtype);
+  return std::isnan(low) || low == high ? point(low) : from_bounds(dtype, low, high);
+}
+
+// Floats at one end of their boxes; nothing when one has no end or an operand that says how is no point.
 std::optional<std::vector<Datum>> at_end(const Node& node, const std::vector<Box>& operands, bool low) {
   std::vector<Datum> result;
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
@@ -30,8 +47,9 @@ std::optional<std::vector<Datum>> at_end(const Node& node, const std::vector<Box
     }
     std::vector<double> values;
     for (const Range& cell : operands[i].cells) {
-      if (!cell.is_finite()) return std::nullopt;
-      values.push_back(low ? cell.lo : cell.hi);
+      const std::optional<double> end = end_of(cell, *node.op, low);
+      if (!end) return std::nullopt;
+      values.push_back(*end);
     }
     result.back() = from_elements<double>(operands[i].dtype, operands[i].dims, values);
   }
@@ -55,7 +73,11 @@ std::optional<std::vector<Box>> enclose_monotone(const Graph& graph, const Node&
       if (a == nullptr || b == nullptr || a->dtype() != operands[0].dtype) continue;
       boxes[k] = {.dtype = a->dtype(), .dims = a->dims()};
       const std::vector<double> from = elements<double>(*a), to = elements<double>(*b);
-      for (std::size_t i = 0; i < from.size(); ++i) boxes[k].cells.push_back(from_bounds(a->dtype(), from[i], to[i]));
+      for (std::size_t i = 0; i < from.size(); ++i) {
+        const Range cell = between(a->dtype(), from[i], to[i]);
+        boxes[k].cells.push_back(cell);
+        boxes[k].meant.push_back(!cell.has_finite());
+      }
     }
     return boxes;
   } catch (const Error&) {

@@ -164,8 +164,8 @@ class Judgement {
     double worst = -1;
     for (std::size_t i = 0; i < values.size(); ++i) {
       const Range& cell = box.cells[i];
-      // What may overflow or is undefined may be anything.
-      if (cell.nan || cell.pinf || cell.ninf) {
+      // What may overflow may be anything, and so may what operators leave open.
+      if (!box.claims(i) || (box.holds_more(i) && is_subset(top(box.dtype), cell))) {
         ++counts_.undecided;
         continue;
       }
@@ -217,17 +217,19 @@ class Judgement {
       Complaint& c = complaints_[i];
       for (std::size_t k = 0; k < boxes.size() && c.element >= 0; ++k) {
         if (!node.outputs[k].valid() || graph_.value(node.outputs[k]).name != c.tensor) continue;
-        const bool claimed = boxes[k].decided() && c.element < static_cast<std::int64_t>(boxes[k].cells.size());
-        const Range cell = claimed ? boxes[k].cells[static_cast<std::size_t>(c.element)] : top(boxes[k].dtype);
-        c.proven = !(cell.nan || cell.pinf || cell.ninf || cell.contains(c.observed)) &&
-                   !cancelled(node, operands, c) && !approximated(node, c);
+        const auto at = static_cast<std::size_t>(c.element);
+        const bool claimed = boxes[k].decided() && at < boxes[k].cells.size() && boxes[k].claims(at);
+        c.proven = claimed && !boxes[k].cells[at].contains(c.observed) && !cancelled(node, operands, c) &&
+                   !approximated(node, c);
       }
     }
   }
 
   // Normalisations subtract numbers of the operands' size in more than one order.
   static bool cancelled(const Node& node, const std::vector<Box>& operands, const Complaint& c) {
-    if (node.op_type.find("Normalization") == std::string_view::npos || !std::isfinite(c.observed)) return false;
+    if (node.op_type.find("Normalization") == std::string_view::npos || !c.expected.has_finite() ||
+        !std::isfinite(c.observed))
+      return false;
     double largest = 0;
     for (const Box& box : operands) {
       for (const Range& cell : box.cells) largest = std::max(largest, cell.magnitude());
@@ -251,6 +253,7 @@ class Judgement {
                                                   "Swish",      "Tan",
                                                   "Tanh",       "ParametricSoftplus"};
     if (std::ranges::find(kApproximated, node.op_type) == std::end(kApproximated)) return false;
+    if (!c.expected.has_finite() || !std::isfinite(c.observed)) return false;
     const double size = std::max({1.0, std::abs(c.expected.lo), std::abs(c.expected.hi)});
     return std::max(c.expected.lo - c.observed, c.observed - c.expected.hi) <= 1e-5 * size;
   }

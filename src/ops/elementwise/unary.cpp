@@ -177,7 +177,10 @@ const OpDef kOps[] = {
                   .summary = "-1, 0 or 1 by the sign of x",
                   .signature = kNumberToNumber,
                   .tf = "Sign"},
-     .meaning = {.infer = infer_same_shape, .eval = eval_unary<Signum>, .freedom = "the sign of NaN is NaN"},
+     .meaning = {.infer = infer_same_shape,
+                 .eval = eval_unary<Signum>,
+                 .freedom = "the sign of NaN is NaN",
+                 .not_finite = NotFinite::nan_open},
      .analysis = {.range = range_rising<sign_of>, .vjp = zero_slope},
      .traits = {.exact = true, .elementwise = true}},
     {.identity =

@@ -86,7 +86,8 @@ const OpDef kOps[] = {
                   .tf = "Maximum"},
      .meaning = {.infer = infer_extreme<partial_extreme<larger>>,
                  .eval = eval_extreme<Larger>,
-                 .freedom = "NaN in any operand gives NaN"},
+                 .freedom = "NaN in any operand gives NaN",
+                 .not_finite = NotFinite::nan_open},
      .analysis =
          {.range = range_max, .length = length_extreme, .vjp = extreme_gradient, .grants = {.narrow_kernels = true}},
      .traits = {.exact = true, .elementwise = true, .elements = ElementSource::joined, .order = OrderKind::largest}},
@@ -97,7 +98,8 @@ const OpDef kOps[] = {
                   .tf = "Minimum"},
      .meaning = {.infer = infer_extreme<partial_extreme<smaller>>,
                  .eval = eval_extreme<Smaller>,
-                 .freedom = "NaN in any operand gives NaN"},
+                 .freedom = "NaN in any operand gives NaN",
+                 .not_finite = NotFinite::nan_open},
      .analysis =
          {.range = range_min, .length = length_extreme, .vjp = extreme_gradient, .grants = {.narrow_kernels = true}},
      .traits = {.exact = true, .elementwise = true, .elements = ElementSource::joined, .order = OrderKind::smallest}},

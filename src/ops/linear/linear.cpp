@@ -181,7 +181,8 @@ const OpDef kOps[] = {
                   .summary = "matrix product by numpy's rules",
                   .signature = "(A: T, B: T) -> (Y: T) where T: number",
                   .tf = "BatchMatMulV2"},
-     .meaning = {.infer = infer_matmul, .eval = eval_matmul, .freedom = kDotFreedom},
+     .meaning =
+         {.infer = infer_matmul, .eval = eval_matmul, .freedom = kDotFreedom, .not_finite = NotFinite::infinities_open},
      .analysis = {.range = range_matmul,
                   .length = length_matmul,
                   .vjp = matmul_gradient,

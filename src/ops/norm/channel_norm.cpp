@@ -311,7 +311,8 @@ const OpDef kOps[] = {
                  .eval = eval_batch_norm,
                  .freedom =
                      "computes in float32 (float64 when an operand is) and rounds once; before opset 14 it trains when "
-                     "statistics are asked for; variance in two passes"},
+                     "statistics are asked for; variance in two passes",
+                 .not_finite = NotFinite::said},
      .analysis = {.range = range_batch_norm,
                   .length = length_given_moments,
                   .vjp = batch_norm_gradient,

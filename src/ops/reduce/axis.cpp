@@ -334,7 +334,8 @@ const OpDef kOps[] = {
                   .signature = kArg,
                   .attrs = kArgAttrs,
                   .tf = "ArgMax"},
-     .meaning = {.infer = infer_arg, .eval = eval_arg<ByLargest>, .freedom = kArgFreedom},
+     .meaning =
+         {.infer = infer_arg, .eval = eval_arg<ByLargest>, .freedom = kArgFreedom, .not_finite = NotFinite::nan_open},
      .analysis = {.range = range_arg, .vjp = flat},
      .traits = {.exact = true}},
     {.identity = {.name = "ArgMin",
@@ -342,7 +343,8 @@ const OpDef kOps[] = {
                   .signature = kArg,
                   .attrs = kArgAttrs,
                   .tf = "ArgMin"},
-     .meaning = {.infer = infer_arg, .eval = eval_arg<BySmallest>, .freedom = kArgFreedom},
+     .meaning =
+         {.infer = infer_arg, .eval = eval_arg<BySmallest>, .freedom = kArgFreedom, .not_finite = NotFinite::nan_open},
      .analysis = {.range = range_arg, .vjp = flat},
      .traits = {.exact = true}},
     {.identity = {.name = "TopK",
@@ -350,7 +352,10 @@ const OpDef kOps[] = {
                   .signature = "(X: T, K?: int64) -> (Values: T, Indices: int64) where T: number",
                   .attrs = "axis: int = -1; k: int; largest: int = 1; sorted: int = 1",
                   .tf = "TopKV2"},
-     .meaning = {.infer = infer_top_k, .eval = eval_top_k, .freedom = "always sorted; NaN ranks above every number"},
+     .meaning = {.infer = infer_top_k,
+                 .eval = eval_top_k,
+                 .freedom = "always sorted; NaN ranks above every number",
+                 .not_finite = NotFinite::nan_open},
      .analysis = {.range = range_top_k, .vjp = top_k_gradient},
      .traits = {.exact = true}},
     {.identity = {.name = "CumSum",
@@ -364,7 +369,8 @@ const OpDef kOps[] = {
           .eval = eval_running<Plus>,
           .freedom =
               "adds in order, carried in float32 (float64 for float64, wrapping 64 bits for integers); each output is "
-              "rounded, the carried sum is not"},
+              "rounded, the carried sum is not",
+          .not_finite = NotFinite::said},
      .analysis = {.range = range_running<running_sum>, .vjp = running_sum_gradient, .overflow = "FN205"}},
     {.identity = {.name = "CumProd",
                   .since = 26,

@@ -72,6 +72,17 @@ struct OpIdentity {
   std::string_view tf = {};  // TensorFlow's op of the same meaning
 };
 
+// Whether ONNX says what an op gives for operands that are not finite. Where it does, the definition is meant, in the
+// arithmetic of IEEE 754 and with the limits that functions have. Where it is open, libraries may give anything there;
+// results that do not depend on such operands stay what they are.
+enum class NotFinite : std::uint8_t {
+  by_kind,          // said of elementwise ops and of movement, else open
+  said,             //
+  nan_open,         // what comparing with NaN chooses
+  infinities_open,  // what zero times an infinity is taken for
+  open
+};
+
 // What it computes.
 struct OpMeaning {
   void (*infer)(InferCall&) = nullptr;
@@ -79,6 +90,7 @@ struct OpMeaning {
   // Its results as nodes of other ops, see composite.h. What is not given besides (eval, range, vjp) follows from it.
   std::vector<ValueId> (*body)(BuildCall&) = nullptr;
   std::string_view freedom = {};  // what eval chose where ONNX leaves it open (reduction order, ...)
+  NotFinite not_finite = NotFinite::by_kind;
 };
 
 // What is known of its results, and what can go wrong in it.
@@ -142,6 +154,8 @@ std::span<const OpDef* const> all_ops();
 const OpDef* find_op(std::string_view domain, std::string_view name);
 // Parsed once per op, on first use.
 const Signature& signature_of(const OpDef& op);
+// Never `by_kind`.
+NotFinite not_finite_of(const OpDef& op);
 
 // An op of the default ONNX domain that is deliberately not in the table, with the reason.
 struct LeftOut {
