@@ -96,23 +96,28 @@ TEST(TensorflowLoops, PopWhatAnotherLoopPushed) {
   // Pushes 1, 2, 4. The second loop computes 10 y + pop, last first: ((0*10 + 4)*10 + 2)*10 + 1.
   const A frame = text("frame_name", "frame");
   const A back = text("frame_name", "back");
-  const std::string stack = integer("max", -1) + node("stack", "StackV2", {"max"}, {type("elem_type", "FLOAT")});
-  const std::string body = node("handle", "Enter", {"stack"}, {frame, {"is_constant", "b: true"}}) +
-                           node("push", "StackPushV2", {"handle", "x_in"}) + node("next", "Add", {"push", "push"});
-  const std::string second =
-      node("handle2", "Enter", {"stack"}, {back, {"is_constant", "b: true"}}) +
-      node("k_enter", "Enter", {"i_exit"}, {back}) + node("y_enter", "Enter", {"nought"}, {back}) + real("nought", 0) +
-      node("k", "Merge", {"k_enter", "k_next"}) + node("y", "Merge", {"y_enter", "y_next"}) +
-      integer("least", 1, {"^k"}) + node("more", "GreaterEqual", {"k", "least"}) + node("cond2", "LoopCond", {"more"}) +
-      node("k_switch", "Switch", {"k", "cond2"}) + node("y_switch", "Switch", {"y", "cond2"}) +
-      node("y_in", "Identity", {"y_switch:1"}) + integer("down", 1, {"^y_in"}) +
-      node("k_minus", "Sub", {"k_switch:1", "down"}) + node("k_next", "NextIteration", {"k_minus"}) +
-      node("pop", "StackPopV2", {"handle2"}, {type("elem_type", "FLOAT")}) + real("ten", 10, {"^y_in"}) +
-      node("shifted", "Mul", {"y_in", "ten"}) + node("digit", "Add", {"shifted", "pop"}) +
-      node("y_next", "NextIteration", {"digit"}) + node("y_exit", "Exit", {"y_switch"}) +
-      node("digits", "Mul", {"y_exit", "unit"});
-  const std::string graph = integer("three", 3) + real("start", 1) + stack + loop("three", "start", body) + second;
-  EXPECT_EQ(value_of(read(graph), "digits"), (Values{421}));
+  for (const std::string version : {"", "V2"}) {
+    const std::string stack =
+        integer("max", -1) + node("stack", "Stack" + version, {"max"}, {type("elem_type", "FLOAT")});
+    const std::string body = node("handle", "Enter", {"stack"}, {frame, {"is_constant", "b: true"}}) +
+                             node("push", "StackPush" + version, {"handle", "x_in"}) +
+                             node("next", "Add", {"push", "push"});
+    const std::string second = node("handle2", "Enter", {"stack"}, {back, {"is_constant", "b: true"}}) +
+                               node("k_enter", "Enter", {"i_exit"}, {back}) +
+                               node("y_enter", "Enter", {"nought"}, {back}) + real("nought", 0) +
+                               node("k", "Merge", {"k_enter", "k_next"}) + node("y", "Merge", {"y_enter", "y_next"}) +
+                               integer("least", 1, {"^k"}) + node("more", "GreaterEqual", {"k", "least"}) +
+                               node("cond2", "LoopCond", {"more"}) + node("k_switch", "Switch", {"k", "cond2"}) +
+                               node("y_switch", "Switch", {"y", "cond2"}) + node("y_in", "Identity", {"y_switch:1"}) +
+                               integer("down", 1, {"^y_in"}) + node("k_minus", "Sub", {"k_switch:1", "down"}) +
+                               node("k_next", "NextIteration", {"k_minus"}) +
+                               node("pop", "StackPop" + version, {"handle2"}, {type("elem_type", "FLOAT")}) +
+                               real("ten", 10, {"^y_in"}) + node("shifted", "Mul", {"y_in", "ten"}) +
+                               node("digit", "Add", {"shifted", "pop"}) + node("y_next", "NextIteration", {"digit"}) +
+                               node("y_exit", "Exit", {"y_switch"}) + node("digits", "Mul", {"y_exit", "unit"});
+    const std::string graph = integer("three", 3) + real("start", 1) + stack + loop("three", "start", body) + second;
+    EXPECT_EQ(value_of(read(graph), "digits"), (Values{421})) << version;
+  }
 }
 
 TEST(TensorflowConditionals, TakeOneBranch) {

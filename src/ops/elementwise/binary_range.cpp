@@ -82,11 +82,13 @@ Hazards modulo_hazards() { return kModulo; }
 
 void range_add(RangeCall& call) {
   add_operands(call);
-  limit_mix(call);
+  limit_mix(OrderKind::sum, call);
   merge_constants(call, add_to_bias_first);
 }
 
-void range_subtract(RangeCall& call) {
+namespace {
+
+void subtract_operands(RangeCall& call) {
   const AbsTensor& a = call.in(0);
   const AbsTensor& b = call.in(1);
   if (!relatable(call)) {
@@ -104,6 +106,13 @@ void range_subtract(RangeCall& call) {
   carry_elements(call, subtract, result);
   use_variance(call, a, b, result);
   call.out(0, std::move(result));
+}
+
+}  // namespace
+
+void range_subtract(RangeCall& call) {
+  subtract_operands(call);
+  limit_mix(OrderKind::difference, call);
 }
 
 namespace {
