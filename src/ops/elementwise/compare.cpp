@@ -265,7 +265,7 @@ const OpDef kOps[] = {
      .meaning = {.infer = infer_same_shape,
                  .eval = eval_clip,
                  .freedom = "a bound omitted in opset 11 or later lets infinities pass; NaN stays NaN",
-                 .not_finite = NotFinite::nan_open},
+                 .not_finite = NotFinite::open},
      .analysis = {.range = range_clip, .length = length_clip, .vjp = clip_gradient, .grants = {.narrow_kernels = true}},
      .traits = {.elementwise = true, .order = OrderKind::floored}},
 };

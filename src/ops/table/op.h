@@ -73,8 +73,8 @@ struct OpIdentity {
 };
 
 // Whether ONNX says what an op gives for operands that are not finite. Where it does, the definition is meant, in the
-// arithmetic of IEEE 754 and with the limits that functions have. Where it is open, libraries may give anything there;
-// results that do not depend on such operands stay what they are.
+// arithmetic of IEEE 754 and with the limits that functions have. Where it is open, a result is NaN or what any number
+// in the operand's place gives; results that do not depend on such operands stay what they are.
 enum class NotFinite : std::uint8_t {
   by_kind,          // said of elementwise ops and of movement, else open
   said,             //
