@@ -71,6 +71,23 @@ TEST_F(CampaignTest, ComparesByDistanceWhenAsked) {
   }
 }
 
+// Samples hold NaN and infinities now and then; the smallest one still does.
+TEST_F(CampaignTest, FindsWhatTakesNanForANumber) {
+  CampaignOptions campaign = options("nan", "nan", 200);
+  campaign.generate.ops = {"Erf"};
+  int found = 0;
+  CampaignHooks hooks;
+  hooks.found = [&](const Finding& finding, const std::string&) {
+    ++found;
+    EXPECT_NE(finding.key.find("for no number"), std::string::npos) << finding.key;
+    EXPECT_EQ(op_chain(finding.sample), "Erf");
+    EXPECT_EQ(finding.complaint.observed, 1);
+    EXPECT_TRUE(finding.complaint.expected.nan && !finding.complaint.expected.has_finite());
+  };
+  run_campaign(campaign, hooks);
+  EXPECT_GT(found, 0);
+}
+
 TEST_F(CampaignTest, OneFaultOfAnOpDoesNotHideAnother) {
   CampaignOptions campaign = options("two", "two", 60);
   campaign.generate.ops = {"Softmax"};
