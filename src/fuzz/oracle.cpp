@@ -225,7 +225,8 @@ class Judgement {
     }
   }
 
-  // Normalisations subtract numbers of the operands' size in more than one order.
+  // Normalisations subtract numbers of the operands' size in more than one order, and where elements hardly differ
+  // divide by little more than the root of epsilon.
   static bool cancelled(const Node& node, const std::vector<Box>& operands, const Complaint& c) {
     if (node.op_type.find("Normalization") == std::string_view::npos || !c.expected.has_finite() ||
         !std::isfinite(c.observed))
@@ -234,7 +235,11 @@ class Judgement {
     for (const Box& box : operands) {
       for (const Range& cell : box.cells) largest = std::max(largest, cell.magnitude());
     }
-    return std::max(c.expected.lo - c.observed, c.observed - c.expected.hi) <= 1e-2 * largest;
+    double share = 1e-2;
+    const Attr* epsilon = node.attrs.find("epsilon");
+    if (const auto* number = epsilon == nullptr ? nullptr : std::get_if<float>(epsilon); number && *number > 0)
+      share = std::max(share, 8 * unit_roundoff(DType::float32) / std::sqrt(*number) * std::max(1.0, largest));
+    return std::max(c.expected.lo - c.observed, c.observed - c.expected.hi) <= share * largest;
   }
 
   // How many digits an approximation of such a function has is a choice; their results are of the size of 1.
