@@ -298,14 +298,13 @@ const OpDef kOps[] = {
               "regions are rounded to pixels, ends included; neighbouring bins may share pixels; an empty bin gives 0"},
      .analysis = {.range = range_max_roi_pool,
                   .grants = {.ways = {Way::lowest_for_nothing, Way::passes_over_nan}, .measured_on = kOnnxRuntime}}},
-    {.identity =
-         {.name = "RoiAlign",
-          .since = 10,
-          .summary = "mean or maximum of interpolated samples in each bin of a grid over each region",
-          .signature = "(X: T1, rois: T1, batch_indices: int64) -> (Y: T1) where T1: float",
-          .attrs =
-              "mode: string = avg {avg, max}; output_height: int = 1; output_width: int = 1; sampling_ratio: int = 0; "
-              "spatial_scale: float = 1; coordinate_transformation_mode: string {half_pixel, output_half_pixel}"},
+    {.identity = {.name = "RoiAlign",
+                  .since = 10,
+                  .summary = "mean or maximum of interpolated samples in each bin of a grid over each region",
+                  .signature = "(X: T1, rois: T1, batch_indices: int64) -> (Y: T1) where T1: float",
+                  .attrs = "mode: string = avg {avg, max}; output_height: int = 1; output_width: int = 1; "
+                           "sampling_ratio: int = 0; spatial_scale: float = 1; coordinate_transformation_mode: "
+                           "string {half_pixel, output_half_pixel} since 16"},
      .meaning = {.infer = infer_roi_align,
                  .eval = eval_roi_align,
                  .freedom =
