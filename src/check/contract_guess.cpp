@@ -146,13 +146,13 @@ std::int64_t axis_size(const Node& node, const Type& type, std::int64_t usual) {
   return type.shape[static_cast<std::size_t>(axis)].size;
 }
 
-bool is_op(const Node& node, std::string_view name) { return node.domain.empty() && node.op_type == name; }
-
 // The axis that operand `operand` of the node indexes, as a size; -1 when it indexes none or the size is unknown.
 std::int64_t indexed_by(const Node& node, std::size_t operand, const Types& types, bool classes) {
   if (node.op == nullptr || node.inputs.empty() || !node.inputs[0].valid()) return -1;
-  if (classes && operand == 0 && is_op(node, "OneHot")) return axis_size(node, types[node.outputs[0]], -1);
   const Signature& signature = signature_of(*node.op);
+  // Rows with a single one: the classes are an axis of the result.
+  const bool spreads = operand == 0 && !signature.inputs.empty() && signature.inputs[0].name == "indices";
+  if (classes && spreads && signature.attr("axis") != nullptr) return axis_size(node, types[node.outputs[0]], -1);
   const bool indexes = operand > 0 && operand < signature.inputs.size() && signature.inputs[0].name == "data" &&
                        signature.inputs[operand].name == "indices";
   if (!indexes || signature.attr("axis") == nullptr) return -1;
@@ -161,7 +161,8 @@ std::int64_t indexed_by(const Node& node, std::size_t operand, const Types& type
 
 // Does the result hold elements of this operand?
 bool hands_on(const Node& node, std::size_t operand, bool classes) {
-  return operand == 0 ? carries(node) : classes && is_op(node, "Where");
+  if (operand == 0) return carries(node);
+  return classes && node.op != nullptr && node.op->traits.elements == ElementSource::chosen;
 }
 
 std::vector<std::int64_t> sizes_of_axes(const Graph& graph, const Types& types, bool classes) {

@@ -7,6 +7,7 @@
 #include "check/convert.h"
 #include "ops/table/rule_group.h"
 #include "tensor/convert.h"
+#include "tensor/float_formats.h"
 
 namespace finity {
 
@@ -23,29 +24,30 @@ bool flush_range(Range& range, double normal) {
 }
 
 // Sources were flushed when they were computed, and flushing keeps order, so what compares elements with one another
-// stays true; what was computed of them may be off by what flushing takes away.
-void flush_relation(Relation& relation, double normal) {
-  if (auto* rows = std::get_if<RowBound>(&relation)) flush_range(rows->in, normal);
-  if (auto* split = std::get_if<CaseSplit>(&relation)) flush_range(split->in, normal);
-  if (auto* maximum = std::get_if<MaximumOf>(&relation)) {
-    if (maximum->relative != 0 || maximum->absolute != 0) maximum->absolute += normal;
-  }
-  if (auto* bound = std::get_if<AggregateBound>(&relation)) {
-    const bool element = bound->of == Of::largest || bound->of == Of::smallest || bound->of == Of::magnitude;
-    if (!element || !bound->is_exact() || bound->factor != 1) bound->absolute += normal;
-  }
+// stays true; what was computed of them may be off by what flushing takes away. One per kind of relation.
+void flush(RowBound& rows, double normal) { flush_range(rows.in, normal); }
+void flush(CaseSplit& split, double normal) { flush_range(split.in, normal); }
+void flush(ProductBound&, double) {}  // magnitudes only get smaller
+
+void flush(MaximumOf& maximum, double normal) {
+  if (maximum.relative != 0 || maximum.absolute != 0) maximum.absolute += normal;
+}
+
+void flush(AggregateBound& bound, double normal) {
+  const bool element = bound.of == Of::largest || bound.of == Of::smallest || bound.of == Of::magnitude;
+  if (!element || !bound.is_exact() || bound.factor != 1) bound.absolute += normal;
 }
 
 }  // namespace
 
 void flush_subnormals(AbsTensor& range) {
   if (!is_float(range.dtype)) return;
-  const double normal = std::ldexp(1.0, float_format(range.dtype).min_exponent);
+  const double normal = min_normal(range.dtype);
   bool touched = false;
   for (Range& cell : range.cells) touched = flush_range(cell, normal) || touched;
   if (touched) {
     range.exact.reset();
-    for (Relation& relation : range.relations) flush_relation(relation, normal);
+    for (Relation& relation : range.relations) std::visit([&](auto& kind) { flush(kind, normal); }, relation);
   }
   // Forms and orders speak of numbers that were not flushed.
   range.forms.clear();
@@ -54,7 +56,7 @@ void flush_subnormals(AbsTensor& range) {
 
 bool has_subnormals(const Tensor& tensor) {
   if (!is_float(tensor.dtype())) return false;
-  const double normal = std::ldexp(1.0, float_format(tensor.dtype()).min_exponent);
+  const double normal = min_normal(tensor.dtype());
   return std::ranges::any_of(elements<double>(tensor), [&](double x) { return x != 0 && std::abs(x) < normal; });
 }
 

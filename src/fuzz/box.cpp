@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <string_view>
 
 #include "base/error.h"
 #include "check/analyze.h"
@@ -156,17 +155,17 @@ std::vector<Box> opened(const OpDef& op, DType to, std::vector<Box> operands) {
 
 // Integers that may wrap: no operator says what comes out. Seen by computing the same in doubles.
 bool may_wrap(const Graph& graph, const Node& node, const std::vector<Box>& operands, const std::vector<Box>& results) {
-  constexpr std::string_view kSums[] = {"CumSum", "CumProd", "MatMul", "Gemm", "Sum", "Mean", "Einsum"};
-  const bool computes = node.op->traits.elementwise || node.op_type.starts_with("Reduce") ||
-                        std::ranges::find(kSums, node.op_type) != std::end(kSums);
-  if (!computes || results.empty() || !is_int(results[0].dtype) || operands.empty() || !is_int(operands[0].dtype))
-    return false;
+  if (results.empty() || !is_int(results[0].dtype) || operands.empty() || !is_int(operands[0].dtype)) return false;
+  const std::vector<Param>& params = signature_of(*node.op).inputs;
+  const std::string& variable = params.front().type.variable;  // what is computed with, and not what says how
   std::vector<Datum> wide;
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     wide.emplace_back();
     if (!node.inputs[i].valid()) continue;
     if (!operands[i].is_point()) return false;
-    const bool data = i == 0 || (node.op->traits.elementwise && is_int(operands[i].dtype));
+    const Param& param = *Signature::param(params, i);
+    const bool same = node.op->traits.elementwise || (!variable.empty() && param.type.variable == variable);
+    const bool data = i == 0 || (same && is_int(operands[i].dtype));
     const Tensor tensor = tensor_of(operands[i]);
     wide.back() = data ? from_elements<double>(DType::float64, tensor.dims(), elements<double>(tensor)) : tensor;
   }

@@ -35,83 +35,19 @@ bool has_subgraph(const OpDef& op) {
 
 const OpDef& any(const std::vector<const OpDef*>& ops, Rng& rng) { return *ops[rng.below(ops.size())]; }
 
-// Ops that chains are mostly made of; the rest of the table comes in too, less often.
+// Mostly what chains are often made of; the rest of the table comes in too.
 const OpDef& usual(const std::vector<const OpDef*>& ops, Rng& rng) {
-  constexpr std::string_view kUsual[] = {"Conv",
-                                         "ConvTranspose",
-                                         "MatMul",
-                                         "Gemm",
-                                         "MaxPool",
-                                         "AveragePool",
-                                         "Pad",
-                                         "Pad",
-                                         "Relu",
-                                         "Clip",
-                                         "Sigmoid",
-                                         "Tanh",
-                                         "LeakyRelu",
-                                         "HardSigmoid",
-                                         "Softmax",
-                                         "BatchNormalization",
-                                         "LayerNormalization",
-                                         "Add",
-                                         "Add",
-                                         "Mul",
-                                         "Mul",
-                                         "Sub",
-                                         "Div",
-                                         "Div",
-                                         "Cast",
-                                         "Cast",
-                                         "Cast",
-                                         "Transpose",
-                                         "Transpose",
-                                         "Reshape",
-                                         "Squeeze",
-                                         "Unsqueeze",
-                                         "Flatten",
-                                         "Concat",
-                                         "Split",
-                                         "Slice",
-                                         "Gather",
-                                         "ReduceMean",
-                                         "ReduceSum",
-                                         "ReduceMax",
-                                         "Identity",
-                                         "Neg",
-                                         "Abs",
-                                         "Not",
-                                         "Equal",
-                                         "Where",
-                                         "Expand",
-                                         "Tile",
-                                         "Resize",
-                                         "GlobalAveragePool",
-                                         "Max",
-                                         "Min",
-                                         "Pow",
-                                         "Sqrt",
-                                         "Erf",
-                                         "Dropout",
-                                         "QuantizeLinear",
-                                         "DequantizeLinear",
-                                         "Sum",
-                                         "Shape",
-                                         "Floor",
-                                         "Round",
-                                         "Exp",
-                                         "Log",
-                                         "Gelu",
-                                         "ReduceL2",
-                                         "ArgMax",
-                                         "TopK",
-                                         "CumSum"};
-  if (rng.below(100) < 70) {
-    const std::string_view name = kUsual[rng.below(std::size(kUsual))];
-    const auto found = std::ranges::find(ops, name, [](const OpDef* op) { return op->identity.name; });
-    if (found != ops.end()) return **found;
-  }
-  return any(ops, rng);
+  std::uint64_t all = 0;
+  for (const OpDef* op : ops) all += static_cast<std::uint64_t>(op->drawing.often);
+  if (all == 0 || rng.below(100) >= 70) return any(ops, rng);
+  std::uint64_t place = rng.below(all);
+  const auto here = [&](const OpDef* op) {
+    const auto often = static_cast<std::uint64_t>(op->drawing.often);
+    if (place < often) return true;
+    place -= often;
+    return false;
+  };
+  return **std::ranges::find_if(ops, here);
 }
 
 // Chains with skips: mostly the newest result goes on, sometimes an older one.
@@ -210,8 +146,9 @@ bool holds_one_of(const Sample& sample, const std::vector<std::string>& ops) {
 std::vector<const OpDef*> sample_ops(const GenerateOptions& options) {
   std::vector<const OpDef*> ops;
   for (const OpDef* op : all_ops()) {
-    if (op->identity.name == "Range") continue;  // the reference takes vectors of one element for scalars
-    if (!op->identity.domain.empty() || op->traits.random || op->meaning.eval == nullptr || has_subgraph(*op)) continue;
+    if (op->drawing.never || !op->identity.domain.empty() || op->traits.random || op->meaning.eval == nullptr ||
+        has_subgraph(*op))
+      continue;
     const Signature& signature = signature_of(*op);
     const Type::Kind gives = signature.outputs.front().type.kind;
     if (signature.inputs.empty() || gives == Type::Kind::sequence || gives == Type::Kind::optional) continue;

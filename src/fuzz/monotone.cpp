@@ -1,8 +1,6 @@
 #include "fuzz/monotone.h"
 
-#include <algorithm>
 #include <cmath>
-#include <string_view>
 
 #include "base/error.h"
 #include "ops/table/fold.h"
@@ -13,10 +11,13 @@ namespace finity::fuzz {
 
 namespace {
 
-constexpr std::string_view kMonotone[] = {"MaxPool",   "GlobalMaxPool", "ReduceMax", "ReduceMin",     "Pad",   "Slice",
-                                          "Transpose", "Reshape",       "Gather",    "Concat",        "Split", "Expand",
-                                          "Tile",      "Squeeze",       "Unsqueeze", "Flatten",       "Max",   "Min",
-                                          "Relu",      "Clip",          "Identity",  "GatherElements"};
+// No result falls when a float operand rises, and nothing is rounded.
+bool rises(const OpDef& op) {
+  const OpTraits& traits = op.traits;
+  return traits.rises || traits.elements == ElementSource::moved || traits.elements == ElementSource::joined ||
+         traits.order == OrderKind::largest || traits.order == OrderKind::smallest ||
+         traits.order == OrderKind::floored;
+}
 
 // The end of a cell; nothing where it holds more than numbers, or NaN or an infinity alone that `op` says nothing of.
 std::optional<double> end_of(const Range& cell, const OpDef& op, bool low) {
@@ -60,8 +61,7 @@ std::optional<std::vector<Datum>> at_end(const Node& node, const std::vector<Box
 
 std::optional<std::vector<Box>> enclose_monotone(const Graph& graph, const Node& node,
                                                  const std::vector<Box>& operands) {
-  const bool known = node.domain.empty() && std::ranges::find(kMonotone, node.op_type) != std::end(kMonotone);
-  if (!known || operands.empty() || !is_float(operands[0].dtype)) return std::nullopt;
+  if (!rises(*node.op) || operands.empty() || !is_float(operands[0].dtype)) return std::nullopt;
   const auto low = at_end(node, operands, true), high = at_end(node, operands, false);
   if (!low || !high) return std::nullopt;
   try {

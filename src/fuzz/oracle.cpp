@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "fuzz/box.h"
+#include "ops/table/op.h"
 #include "tensor/convert.h"
 #include "types/infer.h"
 
@@ -135,7 +136,8 @@ class Judgement {
   // Floats that say how, and are not computed with.
   bool says_how(const std::string& name) const {
     return std::ranges::any_of(sample_.steps, [&](const Step& step) {
-      return (step.op == "Resize" || step.op == "Upsample") &&
+      const OpDef* op = find_op(step.domain, step.op);
+      return op != nullptr && op->drawing.settings &&
              std::ranges::find(step.inputs.begin() + 1, step.inputs.end(), name) != step.inputs.end();
     });
   }
@@ -191,8 +193,12 @@ class Judgement {
   double one_code(DType dtype) const {
     double largest = 0;
     for (const Step& step : sample_.steps) {
-      if (step.op != "QuantizeLinear" || step.inputs.size() < 2) continue;
-      const Tensor* scales = given(sample_, step.inputs[1]);
+      const OpDef* op = find_op(step.domain, step.op);
+      if (op == nullptr) continue;
+      const auto& operands = signature_of(*op).inputs;
+      const auto place = std::ranges::find(operands, "y_scale", &Param::name) - operands.begin();
+      if (place >= std::ssize(step.inputs)) continue;
+      const Tensor* scales = given(sample_, step.inputs[static_cast<std::size_t>(place)]);
       if (scales == nullptr || !is_float(scales->dtype())) continue;
       for (const double scale : elements<double>(*scales)) largest = std::max(largest, std::abs(scale));
     }
@@ -225,35 +231,24 @@ class Judgement {
     }
   }
 
-  // Normalisations subtract numbers of the operands' size in more than one order.
+  // Normalisations subtract numbers of the operands' size in more than one order, and where elements hardly differ
+  // divide by little more than the root of epsilon.
   static bool cancelled(const Node& node, const std::vector<Box>& operands, const Complaint& c) {
-    if (node.op_type.find("Normalization") == std::string_view::npos || !c.expected.has_finite() ||
-        !std::isfinite(c.observed))
-      return false;
+    if (!node.op->traits.cancels || !c.expected.has_finite() || !std::isfinite(c.observed)) return false;
     double largest = 0;
     for (const Box& box : operands) {
       for (const Range& cell : box.cells) largest = std::max(largest, cell.magnitude());
     }
-    return std::max(c.expected.lo - c.observed, c.observed - c.expected.hi) <= 1e-2 * largest;
+    double share = 1e-2;
+    const Attr* epsilon = node.attrs.find("epsilon");
+    if (const auto* number = epsilon == nullptr ? nullptr : std::get_if<float>(epsilon); number && *number > 0)
+      share = std::max(share, 8 * unit_roundoff(DType::float32) / std::sqrt(*number) * std::max(1.0, largest));
+    return std::max(c.expected.lo - c.observed, c.observed - c.expected.hi) <= share * largest;
   }
 
   // How many digits an approximation of such a function has is a choice; their results are of the size of 1.
   static bool approximated(const Node& node, const Complaint& c) {
-    constexpr std::string_view kApproximated[] = {"Acos",       "Acosh",
-                                                  "Asin",       "Asinh",
-                                                  "Atan",       "Atanh",
-                                                  "Celu",       "Cos",
-                                                  "Cosh",       "Elu",
-                                                  "Erf",        "Exp",
-                                                  "Gelu",       "Log",
-                                                  "LogSoftmax", "Mish",
-                                                  "Selu",       "Sigmoid",
-                                                  "Sin",        "Sinh",
-                                                  "Softmax",    "Softplus",
-                                                  "Swish",      "Tan",
-                                                  "Tanh",       "ParametricSoftplus"};
-    if (std::ranges::find(kApproximated, node.op_type) == std::end(kApproximated)) return false;
-    if (!c.expected.has_finite() || !std::isfinite(c.observed)) return false;
+    if (!node.op->traits.approximated || !c.expected.has_finite() || !std::isfinite(c.observed)) return false;
     const double size = std::max({1.0, std::abs(c.expected.lo), std::abs(c.expected.hi)});
     return std::max(c.expected.lo - c.observed, c.observed - c.expected.hi) <= 1e-5 * size;
   }

@@ -11,6 +11,7 @@
 #include "ops/shared/function_range.h"
 #include "ops/shared/lengths.h"
 #include "ops/table/build_call.h"
+#include "ops/table/draw_call.h"
 #include "ops/table/families.h"
 
 namespace finity {
@@ -18,7 +19,7 @@ namespace finity {
 namespace {
 
 constexpr std::string_view kFloatToFloat = "(X: T) -> (Y: T) where T: float";
-constexpr std::string_view kConsumed = "consumed_inputs: ints";
+constexpr std::string_view kConsumed = "consumed_inputs: ints until 5";
 
 double sigmoid(double x) {
   const double e = std::exp(-std::abs(x));
@@ -240,6 +241,19 @@ void range_prelu(RangeCall& call) {
   range_binary(call, [](const Range& x, const Range& slope, DType dtype) { return leaky_relu_of(dtype, x, slope); });
 }
 
+// ---- drawing ---------------------------------------------------------------
+
+// The slope is repeated to the shape of x, never the other way.
+bool draw_prelu(DrawCall& call) {
+  Dims slope = call.broadcastable(call.dims());
+  if (slope.size() > call.dims().size()) slope = {};
+  call.add_floats(slope);
+  return true;
+}
+
+// Whether 1/6 is a float in doubles is not said.
+bool hard_swish_means(DType dtype, int /*opset*/) { return dtype != DType::float64; }
+
 const OpDef kOps[] = {
     {.identity = {.name = "Relu",
                   .summary = "max(0, x)",
@@ -249,24 +263,27 @@ const OpDef kOps[] = {
      .meaning =
          {.infer = infer_same_shape, .eval = eval_relu, .freedom = "NaN stays NaN", .not_finite = NotFinite::nan_open},
      .analysis = {.range = range_relu, .length = length_not_larger, .vjp = gradients<"X: Where(Greater(X, 0), dY, 0)">},
-     .traits = {.exact = true, .elementwise = true, .elements = ElementSource::bounded, .order = OrderKind::floored}},
+     .traits = {.exact = true, .elementwise = true, .elements = ElementSource::bounded, .order = OrderKind::floored},
+     .drawing = {.often = 1}},
     {.identity = {.name = "LeakyRelu",
                   .summary = "x, times alpha below zero",
                   .signature = kFloatToFloat,
-                  .attrs = "alpha: float = 0.01; consumed_inputs: ints",
+                  .attrs = "alpha: float = 0.01; consumed_inputs: ints until 5",
                   .tf = "LeakyRelu"},
      .meaning = {.infer = infer_same_shape, .eval = eval_leaky_relu},
      .analysis = {.range = range_leaky_relu,
                   .length = length_leaky,
                   .vjp = gradients<"X: Where(Greater(X, 0), dY, Mul(alpha, dY))">},
-     .traits = {.exact = true, .elementwise = true}},
+     .traits = {.exact = true, .elementwise = true},
+     .drawing = {.often = 1}},
     {.identity = {.name = "PRelu",
                   .summary = "x, times a learned slope below zero",
                   .signature = "(X: T, slope: T) -> (Y: T) where T: float | uint32 | uint64 | int32 | int64",
                   .attrs = kConsumed},
      .meaning = {.infer = infer_prelu, .eval = eval_prelu},
      .analysis = {.range = range_prelu, .length = length_prelu, .vjp = prelu_gradient},
-     .traits = {.exact = true}},
+     .traits = {.exact = true},
+     .drawing = {.operands = draw_prelu}},
     {.identity = {.name = "ThresholdedRelu",
                   .summary = "x above alpha, else 0",
                   .signature = kFloatToFloat,
@@ -279,13 +296,13 @@ const OpDef kOps[] = {
     {.identity = {.name = "Elu",
                   .summary = "x, and alpha * (exp(x) - 1) below zero",
                   .signature = kFloatToFloat,
-                  .attrs = "alpha: float = 1.0; consumed_inputs: ints",
+                  .attrs = "alpha: float = 1.0; consumed_inputs: ints until 5",
                   .tf = "Elu"},
      .meaning = {.infer = infer_same_shape, .eval = eval_elu, .freedom = "exp(x) - 1 without cancellation"},
      .analysis = {.range = range_elu,
                   .length = length_leaky,
                   .vjp = gradients<"X: Where(Greater(X, 0), dY, Mul(dY, Add(Y, alpha)))">},
-     .traits = {.elementwise = true}},
+     .traits = {.elementwise = true, .approximated = true}},
     {.identity = {.name = "Celu",
                   .since = 12,
                   .summary = "max(0, x) + min(0, alpha * (exp(x / alpha) - 1))",
@@ -296,15 +313,15 @@ const OpDef kOps[] = {
                  .freedom = "exp(x) - 1 without cancellation; rounds once",
                  .not_finite = NotFinite::nan_open},
      .analysis = {.range = range_celu, .vjp = gradients<"X: Where(Greater(X, 0), dY, Mul(dY, Exp(Div(X, alpha))))">},
-     .traits = {.elementwise = true}},
+     .traits = {.elementwise = true, .approximated = true}},
     {.identity = {.name = "Selu",
                   .summary = "gamma * x, and gamma * alpha * (exp(x) - 1) up to zero",
                   .signature = kFloatToFloat,
-                  .attrs = "alpha: float; gamma: float; consumed_inputs: ints",
+                  .attrs = "alpha: float; gamma: float; consumed_inputs: ints until 5",
                   .tf = "Selu"},
      .meaning = {.infer = infer_same_shape, .eval = eval_selu, .freedom = "exp(x) - 1 without cancellation"},
      .analysis = {.range = range_selu, .length = length_selu, .vjp = selu_gradient},
-     .traits = {.elementwise = true}},
+     .traits = {.elementwise = true, .approximated = true}},
     {.identity = {.name = "Sigmoid",
                   .summary = "1 / (1 + exp(-x))",
                   .signature = kFloatToFloat,
@@ -314,15 +331,17 @@ const OpDef kOps[] = {
      .analysis = {.range = range_rising<sigmoid_of>,
                   .vjp = gradients<"X: Mul(dY, Mul(Y, Sub(1, Y)))">,
                   .grants = kSigmoid},
-     .traits = {.elementwise = true}},
+     .traits = {.elementwise = true, .approximated = true},
+     .drawing = {.often = 1}},
     {.identity = {.name = "HardSigmoid",
                   .summary = "alpha * x + beta limited to [0, 1]",
                   .signature = kFloatToFloat,
-                  .attrs = "alpha: float = 0.2; beta: float = 0.5; consumed_inputs: ints"},
+                  .attrs = "alpha: float = 0.2; beta: float = 0.5; consumed_inputs: ints until 5"},
      .meaning = {.infer = infer_same_shape, .eval = eval_hard_sigmoid, .not_finite = NotFinite::nan_open},
      .analysis = {.range = range_hard_sigmoid,
                   .vjp = gradients<"X: Where(And(Greater(Y, 0), Less(Y, 1)), Mul(alpha, dY), 0)">},
-     .traits = {.elementwise = true}},
+     .traits = {.elementwise = true},
+     .drawing = {.often = 1}},
     {.identity = {.name = "HardSwish",
                   .since = 14,
                   .summary = "x times x / 6 + 1 / 2 limited to [0, 1]",
@@ -335,7 +354,8 @@ const OpDef kOps[] = {
          {.range = range_elementwise<hard_swish_of>,
           .length = length_not_larger,
           .vjp = gradients<"X: Where(Less(Abs(X), 3), Mul(dY, Add(Div(X, 3), 0.5)), Where(Greater(X, 0), dY, 0))">},
-     .traits = {.elementwise = true}},
+     .traits = {.elementwise = true},
+     .drawing = {.means = hard_swish_means}},
     {.identity = {.name = "Swish",
                   .since = 24,
                   .summary = "x * sigmoid(alpha * x)",
@@ -346,7 +366,7 @@ const OpDef kOps[] = {
                  .freedom = "rounds once",
                  .not_finite = NotFinite::infinities_open},
      .analysis = {.range = range_swish, .length = length_not_larger, .vjp = swish_gradient},
-     .traits = {.elementwise = true}},
+     .traits = {.elementwise = true, .approximated = true}},
     {.identity = {.name = "SwiGLU",
                   .since = 28,
                   .summary = "swish of a gate times a value",
@@ -368,7 +388,7 @@ const OpDef kOps[] = {
                   .grants = {.specified = kCoarse.specified,
                              .ways = {Way::plain_softplus},
                              .measured_on = kOnnxRuntime}},
-     .traits = {.elementwise = true}},
+     .traits = {.elementwise = true, .approximated = true}},
     {.identity = {.name = "Softsign", .summary = "x / (1 + |x|)", .signature = kFloatToFloat, .tf = "Softsign"},
      .meaning = {.infer = infer_same_shape,
                  .eval = eval_float_unary<softsign>,
@@ -384,7 +404,7 @@ const OpDef kOps[] = {
                  .freedom = "rounds once",
                  .not_finite = NotFinite::infinities_open},
      .analysis = {.range = range_elementwise<mish_of>, .length = length_not_larger, .vjp = mish_gradient},
-     .traits = {.elementwise = true}},
+     .traits = {.elementwise = true, .approximated = true}},
     {.identity = {.name = "Gelu",
                   .since = 20,
                   .summary = "x times the normal distribution function of x",
@@ -395,7 +415,8 @@ const OpDef kOps[] = {
                  .freedom = "rounds once; 1 + erf(x) as erfc(-x), which keeps the tail below zero",
                  .not_finite = NotFinite::infinities_open},
      .analysis = {.range = range_gelu, .length = length_not_larger, .vjp = gelu_gradient},
-     .traits = {.elementwise = true}},
+     .traits = {.elementwise = true, .approximated = true},
+     .drawing = {.since = 20, .often = 1}},
     {.identity = {.name = "Shrink",
                   .since = 9,
                   .summary = "x moved towards zero by bias beyond lambd, else 0",

@@ -85,4 +85,9 @@ void eval_float_unary(EvalCall& call) {
   call.out(0, from_elements<double>(x.dtype(), x.dims(), values));
 }
 
+// Of integers: throws Error.
+inline void require_divisor(bool non_zero) {
+  if (!non_zero) throw Error("integer division by zero in input B");
+}
+
 }  // namespace finity

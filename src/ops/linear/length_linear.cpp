@@ -14,6 +14,7 @@
 
 #include "base/wide.h"
 #include "ops/norm/norm_attrs.h"
+#include "ops/shared/legacy_broadcast.h"
 #include "ops/shared/lengths.h"
 #include "ops/windows/conv_range.h"
 #include "ops/windows/window.h"
@@ -332,8 +333,6 @@ std::optional<Weights> weight_matrix(RangeCall& call, std::size_t i) {
   return weights && weights->dims.size() == 2 ? weights : std::nullopt;
 }
 
-bool has_axis(std::uint32_t axes, std::size_t axis) { return axis < 32 && (axes >> axis & 1U) != 0; }
-
 }  // namespace
 
 Length length_matmul(RangeCall& call, const Rows& rows) {
@@ -357,7 +356,7 @@ Length length_gemm(RangeCall& call, const Rows& asked) {
   const AbsTensor& a = call.in(0);
   const double alpha = call.real("alpha"), beta = call.real("beta");
   if (!weights || !a.ranked || a.rank() != 2 || !call.out_type(0).ranked) return {};
-  if (!has_axis(asked.axes, 1) || call.has_attr("broadcast")) return {};
+  if (!has_axis(asked.axes, 1) || broadcasts_legacy(call)) return {};
   // Factors below 1 make results smaller than sums on the way to them, and rows shorter than their reach.
   Rows rows = asked;
   rows.for_reach = asked.for_reach && std::abs(alpha) >= 1 && std::abs(beta) >= 1;

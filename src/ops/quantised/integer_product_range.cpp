@@ -10,8 +10,6 @@
 
 namespace finity {
 
-UnsafeSet zero_scale(DType dtype) { return is_float(dtype) ? UnsafeSet{{0, 0}} : UnsafeSet{}; }
-
 namespace {
 
 constexpr DType kFloat = DType::float32;

@@ -10,7 +10,9 @@
 #include "ops/quantised/scale_and_zero.h"
 #include "ops/shared/shapes.h"
 #include "ops/table/families.h"
+#include "ops/table/quantities.h"
 #include "ops/windows/direct_convolution.h"
+#include "ops/windows/drawn_windows.h"
 #include "tensor/convert.h"
 
 namespace finity {
@@ -242,8 +244,8 @@ constexpr std::string_view kRequantizeFreedom =
     "sums in int32; the product of the input scales over the output scale is formed first, in float32; rounded to "
     "nearest even before the zero point is added";
 
-const Hazard kScaleHazards[] = {{.rule = "FN307", .operand = 6, .unsafe = zero_scale}};
-const Hazard kGemmHazards[] = {{.rule = "FN307", .operand = 7, .unsafe = zero_scale}};
+const Hazard kScaleHazards[] = {{.rule = "FN307", .operand = 6, .unsafe = unsafe_zero_of_floats}};
+const Hazard kGemmHazards[] = {{.rule = "FN307", .operand = 7, .unsafe = unsafe_zero_of_floats}};
 
 const OpDef kOps[] = {
     {.identity = {.name = "MatMulInteger",
@@ -253,7 +255,8 @@ const OpDef kOps[] = {
                       "(A: T1, B: T2, a_zero_point?: T1, b_zero_point?: T2) -> (Y: int32) where T1: int8 | uint8, "
                       "T2: int8 | uint8"},
      .meaning = {.infer = infer_product<0, 1>, .eval = eval_matmul_integer, .freedom = "sums wrap in 32 bits"},
-     .analysis = {.range = range_matmul_integer}},
+     .analysis = {.range = range_matmul_integer},
+     .drawing = {.ends = Ends::given}},
     {.identity = {.name = "QLinearMatMul",
                   .since = 10,
                   .summary = "matrix product of quantized numbers, quantized again",
@@ -264,7 +267,8 @@ const OpDef kOps[] = {
                       "T2: int8 | uint8 | float8e4m3fn | float8e4m3fnuz | float8e5m2 | float8e5m2fnuz, "
                       "T3: int8 | uint8 | float8e4m3fn | float8e4m3fnuz | float8e5m2 | float8e5m2fnuz"},
      .meaning = {.infer = infer_product<0, 3>, .eval = eval_qlinear_matmul, .freedom = kRequantizeFreedom},
-     .analysis = {.range = range_qlinear_matmul, .hazards = kScaleHazards}},
+     .analysis = {.range = range_qlinear_matmul, .hazards = kScaleHazards},
+     .drawing = {.ends = Ends::given}},
     {.identity = {.name = "ConvInteger",
                   .since = 10,
                   .summary = "convolution of 8-bit integers into int32",
@@ -275,14 +279,16 @@ const OpDef kOps[] = {
      .meaning = {.infer = infer_conv_integer,
                  .eval = eval_conv_integer,
                  .freedom = "sums wrap in 32 bits; padding counts as the zero point"},
-     .analysis = {.range = range_conv_integer}},
+     .analysis = {.range = range_conv_integer},
+     .drawing = {.ends = Ends::given}},
     {.identity = {.name = "QLinearConv",
                   .since = 10,
                   .summary = "convolution of quantized numbers, quantized again",
                   .signature = kQLinearConvSignature,
                   .attrs = kConvAttrs},
      .meaning = {.infer = infer_qlinear_conv, .eval = eval_qlinear_conv, .freedom = kRequantizeFreedom},
-     .analysis = {.range = range_qlinear_conv, .hazards = kScaleHazards}},
+     .analysis = {.range = range_qlinear_conv, .hazards = kScaleHazards},
+     .drawing = {.operands = draw_qlinear_conv, .ends = Ends::given}},
     {.identity =
          {.name = "QGemm",
           .domain = kMicrosoft,
