@@ -4,6 +4,8 @@
 #include <cmath>
 #include <map>
 
+#include "base/error.h"
+#include "base/time_limit.h"
 #include "check/verify.h"
 #include "exec/draw.h"
 #include "ops/shared/shapes.h"
@@ -141,6 +143,7 @@ class Drawer {
   Dims dims_of(ValueId id);
   bool is_wide_guess(ValueId id) const;
   std::vector<double> numbers(const AbsTensor& range, const Dims& dims);
+  void require_few() const;
   void apply_relations(const AbsTensor& range, const Dims& dims, std::vector<double>& values);
   void order_columns();
   void order_inputs();
@@ -220,8 +223,22 @@ void for_each_cell(const AbsTensor& range, const Dims& dims, const F& f) {
 std::vector<double> Drawer::numbers(const AbsTensor& range, const Dims& dims) {
   std::vector<double> values;
   values.reserve(static_cast<std::size_t>(element_count(dims)));
-  for_each_cell(range, dims, [&](const Range& cell) { values.push_back(draw(cell, range.dtype, style_, rng_)); });
+  for_each_cell(range, dims, [&](const Range& cell) {
+    check_time_after(1);
+    values.push_back(draw(cell, range.dtype, style_, rng_));
+  });
   return values;
+}
+
+// All of them are kept in double, and once more in their own format.
+void Drawer::require_few() const {
+  constexpr std::int64_t kMost = std::int64_t{1} << 28;
+  std::int64_t all = 0;
+  for (std::size_t i = 0; i < premises_.of.size() && all <= kMost; ++i) {
+    const std::optional<Dims> dims = types_[{static_cast<std::int32_t>(i)}].dims();
+    if (premises_.of[i] && dims) all += std::min(element_count(*dims), kMost + 1);
+  }
+  if (all > kMost) throw Error("inputs and weights that may vary have too many elements to be drawn");
 }
 
 void Drawer::apply_relations(const AbsTensor& range, const Dims& dims, std::vector<double>& values) {
@@ -283,6 +300,7 @@ void Drawer::order_inputs() {
 }
 
 Drawn Drawer::run() {
+  require_few();
   for (std::size_t i = 0; i < premises_.of.size(); ++i) {
     const ValueId id{static_cast<std::int32_t>(i)};
     const std::shared_ptr<AbsTensor>& range = premises_.of[i];

@@ -322,7 +322,7 @@ bool Driver::fails_there(bool backward) {
 
 // Only the last so many training steps, when they suffice.
 TrainingRun Driver::shortened(const TrainingRun& run) {
-  const double until = seconds() + std::max(1.0, outcome_.seconds);
+  const double until = std::min(shorten_until_, seconds() + std::max(1.0, outcome_.seconds));
   for (std::size_t keep = 0; keep + 1 < run.steps.size() && seconds() < until; keep = keep == 0 ? 1 : 2 * keep) {
     TrainingRun tried = run;
     const auto from = static_cast<std::ptrdiff_t>(run.steps.size() - 1 - keep);
@@ -381,6 +381,7 @@ void Driver::confirm() {
 
 ProgramOutcome Driver::finish() {
   if (!outcome_.hit) conclude();
+  shorten_until_ = seconds() + std::max(1.0, options_.seconds / 4);
   const double first = elsewhere_ ? elsewhere_->seconds : !found_.empty() ? found_.front().seconds : outcome_.seconds;
   const auto confirmed = [&](ProgramOutcome found) {
     outcome_ = std::move(found);

@@ -99,6 +99,7 @@ class Driver {
   std::vector<ProgramOutcome> found_;        // one for each of them
   std::optional<ProgramOutcome> elsewhere_;  // the first failure that was not asked for
   double last_found_ = 0;
+  double shorten_until_ = 0;                   // what was found last is handed over as it is, when there is much of it
   double failed_at_ = 0, failed_at_wall_ = 0;  // when the last failure was seen; where it is takes longer to find
   std::map<std::string, double> closest_;      // by site
   std::uint64_t stride_ = 1;                   // of the trace

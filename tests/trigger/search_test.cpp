@@ -139,6 +139,20 @@ graph g (x: float32[3, 256, 256]) -> (y: float32[]) {
   EXPECT_LT(took.count(), 25);
 }
 
+// Weights as inputs of a large model: more than is drawn, whatever the machine could hold.
+TEST(Search, SaysWhenInputsAreTooManyToDraw) {
+  const CheckedGraph model = checked(R"(
+graph g (a: float32[8192, 8192], b: float32[8192, 8192], c: float32[8192, 8192], d: float32[8192, 8192],
+         e: float32[8192, 8192]) -> (y: float32[8192, 8192]) {
+  s = Sum(a, b, c, d, e)
+  y = Log(s)
+})",
+                                     {"*:[-5,5]"});
+  const SearchResult result = search_failures(model, kQuick);
+  EXPECT_NE(result.failed.find("too many elements"), std::string::npos) << result.failed;
+  EXPECT_FALSE(site_of(model, result, "FN102").confirmed);
+}
+
 // 0 / 0 is a division by zero, and no sign of a quotient that is too large.
 TEST(Search, TellsOverflowFromWhatTheOpDoesNotTake) {
   constexpr std::string_view kModel = R"(
