@@ -193,6 +193,18 @@ TEST(TensorflowFunctions, OfWhileAndIf) {
   EXPECT_EQ(value_of(g, "chosen", {{"p", Tensor::scalar(false)}}), (Values{-3}));
 }
 
+// As SavedModels without signatures are: there is nothing to check, which is no proof.
+TEST(TensorflowFunctions, ThatNobodyCallsAreNoEmptyModel) {
+  const std::string library =
+      "library { function { signature { name: \"f\" input_arg { name: \"x\" type: DT_FLOAT } output_arg { name: \"y\" "
+      "type: DT_FLOAT } } " +
+      node("n", "Log", {"x"}, {}, "node_def") + " ret { key: \"y\" value: \"n:y:0\" } } }\n";
+  const std::string start = placeholder("p", "FLOAT", "dim { size: 1 }");
+  EXPECT_NE(read_error(start + library + kVersions).find("functions that no node calls ('f')"), std::string::npos);
+  EXPECT_EQ(read_error(start + node("y", "Neg", {"p"}) + library + kVersions), "no error");
+  EXPECT_EQ(read_error(start + node("y", "f", {"p"}) + library + kVersions), "no error");
+}
+
 TEST(TensorflowHostile, CyclesAreNamed) {
   const std::string graph = node("a", "Neg", {"b"}) + node("b", "Neg", {"a"}) + kVersions;
   EXPECT_EQ(read_error(graph), "g.pbtxt: node 'a': is part of a cycle");
