@@ -223,6 +223,32 @@ TEST(TensorflowHostile, FramesThatNeverEndStayUnknown) {
   EXPECT_EQ(notes[0].text, "its loop is not understood: it has no LoopCond");
 }
 
+TEST(TensorflowHostile, LoopsWithoutAConditionAreNamed) {
+  const std::string start = integer("five", 5) + real("start", 3), body = node("next", "Neg", {"x_in"});
+  const auto with = [&](const std::string& condition) {
+    std::string graph = start + loop("five", "start", body);
+    const std::string plain = node("cond", "LoopCond", {"less"});
+    return graph.replace(graph.find(plain), plain.size(), condition);
+  };
+  EXPECT_EQ(read_error(with(node("cond", "LoopCond", {}))), "g.pbtxt: node 'cond': has no input");
+  for (const std::string other : {"^less", "start"})
+    EXPECT_EQ(node_named(read(with(node("cond", "LoopCond", {other}))), "x_exit")->op, nullptr) << other;
+}
+
+// What a few numbers stand for needs no more memory than they.
+TEST(TensorflowHostile, ConstantsThatRepeatTheirLastElementAreNotWrittenOut) {
+  const auto sum = [](const std::string& size) {
+    return constant("c", "FLOAT", "float_val: 1 float_val: 2 float_val: 3", "dim { size: " + size + " }") +
+           integer("axis", 0) + node("y", "Sum", {"c", "axis"}) + kVersions;
+  };
+  EXPECT_EQ(value_of(read(sum("2000")), "y"), (Values{1 + 2 + 3 * 1998}));
+  const Graph large = read(sum("1000000000"));
+  for (const Value& value : large.values()) {
+    const bool small = !value.constant || element_count(value.constant->dims()) < 1000;
+    EXPECT_TRUE(small) << value.name;
+  }
+}
+
 TEST(TensorflowHostile, FunctionsThatExpandWithoutEndAreRefused) {
   // Each of 40 functions calls the next one twice.
   std::string library;
