@@ -193,6 +193,18 @@ TEST(TensorflowFunctions, OfWhileAndIf) {
   EXPECT_EQ(value_of(g, "chosen", {{"p", Tensor::scalar(false)}}), (Values{-3}));
 }
 
+// As SavedModels without signatures are: there is nothing to check, which is no proof.
+TEST(TensorflowFunctions, ThatNobodyCallsAreNoEmptyModel) {
+  const std::string library =
+      "library { function { signature { name: \"f\" input_arg { name: \"x\" type: DT_FLOAT } output_arg { name: \"y\" "
+      "type: DT_FLOAT } } " +
+      node("n", "Log", {"x"}, {}, "node_def") + " ret { key: \"y\" value: \"n:y:0\" } } }\n";
+  const std::string start = placeholder("p", "FLOAT", "dim { size: 1 }");
+  EXPECT_NE(read_error(start + library + kVersions).find("functions that no node calls ('f')"), std::string::npos);
+  EXPECT_EQ(read_error(start + node("y", "Neg", {"p"}) + library + kVersions), "no error");
+  EXPECT_EQ(read_error(start + node("y", "f", {"p"}) + library + kVersions), "no error");
+}
+
 TEST(TensorflowHostile, CyclesAreNamed) {
   const std::string graph = node("a", "Neg", {"b"}) + node("b", "Neg", {"a"}) + kVersions;
   EXPECT_EQ(read_error(graph), "g.pbtxt: node 'a': is part of a cycle");
@@ -209,6 +221,32 @@ TEST(TensorflowHostile, FramesThatNeverEndStayUnknown) {
   EXPECT_EQ(node_named(g, "out")->op, nullptr);
   ASSERT_FALSE(notes.empty());
   EXPECT_EQ(notes[0].text, "its loop is not understood: it has no LoopCond");
+}
+
+TEST(TensorflowHostile, LoopsWithoutAConditionAreNamed) {
+  const std::string start = integer("five", 5) + real("start", 3), body = node("next", "Neg", {"x_in"});
+  const auto with = [&](const std::string& condition) {
+    std::string graph = start + loop("five", "start", body);
+    const std::string plain = node("cond", "LoopCond", {"less"});
+    return graph.replace(graph.find(plain), plain.size(), condition);
+  };
+  EXPECT_EQ(read_error(with(node("cond", "LoopCond", {}))), "g.pbtxt: node 'cond': has no input");
+  for (const std::string other : {"^less", "start"})
+    EXPECT_EQ(node_named(read(with(node("cond", "LoopCond", {other}))), "x_exit")->op, nullptr) << other;
+}
+
+// What a few numbers stand for needs no more memory than they.
+TEST(TensorflowHostile, ConstantsThatRepeatTheirLastElementAreNotWrittenOut) {
+  const auto sum = [](const std::string& size) {
+    return constant("c", "FLOAT", "float_val: 1 float_val: 2 float_val: 3", "dim { size: " + size + " }") +
+           integer("axis", 0) + node("y", "Sum", {"c", "axis"}) + kVersions;
+  };
+  EXPECT_EQ(value_of(read(sum("2000")), "y"), (Values{1 + 2 + 3 * 1998}));
+  const Graph large = read(sum("1000000000"));
+  for (const Value& value : large.values()) {
+    const bool small = !value.constant || element_count(value.constant->dims()) < 1000;
+    EXPECT_TRUE(small) << value.name;
+  }
 }
 
 TEST(TensorflowHostile, FunctionsThatExpandWithoutEndAreRefused) {
