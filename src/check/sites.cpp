@@ -13,29 +13,17 @@ namespace finity {
 
 namespace {
 
+bool may_be_flushed(const Range& range, double normal) {
+  return range.has_finite() && range.lo < normal && range.hi > -normal;
+}
+
 // A range of numbers of which those below the smallest normal one become zero.
-bool flush_range(Range& range, double normal) {
-  const bool touched = range.has_finite() && range.lo < normal && range.hi > -normal;
-  if (!touched) return false;
+Range flushed(Range range, double normal) {
+  if (!may_be_flushed(range, normal)) return range;
   range.lo = std::min(range.lo, 0.0);
   range.hi = std::max(range.hi, 0.0);
   range.nonzero = false;
-  return true;
-}
-
-// Sources were flushed when they were computed, and flushing keeps order, so what compares elements with one another
-// stays true; what was computed of them may be off by what flushing takes away. One per kind of relation.
-void flush(RowBound& rows, double normal) { flush_range(rows.in, normal); }
-void flush(CaseSplit& split, double normal) { flush_range(split.in, normal); }
-void flush(ProductBound&, double) {}  // magnitudes only get smaller
-
-void flush(MaximumOf& maximum, double normal) {
-  if (maximum.relative != 0 || maximum.absolute != 0) maximum.absolute += normal;
-}
-
-void flush(AggregateBound& bound, double normal) {
-  const bool element = bound.of == Of::largest || bound.of == Of::smallest || bound.of == Of::magnitude;
-  if (!element || !bound.is_exact() || bound.factor != 1) bound.absolute += normal;
+  return range;
 }
 
 }  // namespace
@@ -43,11 +31,12 @@ void flush(AggregateBound& bound, double normal) {
 void flush_subnormals(AbsTensor& range) {
   if (!is_float(range.dtype)) return;
   const double normal = min_normal(range.dtype);
-  bool touched = false;
-  for (Range& cell : range.cells) touched = flush_range(cell, normal) || touched;
-  if (touched) {
+  const auto flush = [&](const Range& cell) { return flushed(cell, normal); };
+  const auto touches = [&](const Range& cell) { return may_be_flushed(cell, normal); };
+  if (std::ranges::any_of(range.cells, touches)) {
+    for (Range& cell : range.cells) cell = flush(cell);
     range.exact.reset();
-    for (Relation& relation : range.relations) std::visit([&](auto& kind) { flush(kind, normal); }, relation);
+    for (Relation& relation : range.relations) relation = flushed(relation, range.dtype, flush);
   }
   // Forms and orders speak of numbers that were not flushed.
   range.forms.clear();
