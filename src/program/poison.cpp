@@ -106,6 +106,7 @@ std::vector<std::vector<std::byte>> Poison::extreme_labels() const {
 
 bool Poison::can(Manner manner) const {
   if (manner == Manner::ordinary || manner == Manner::attacked) return true;
+  if (manner == Manner::held) return trainer_.sample_count() > program_.batch;
   // One sample for the whole batch, as it is where nothing of it may be changed.
   if (manner == Manner::extreme && trainer_.sample_count() > 1) return true;
   if (inputs_.empty()) return false;
@@ -132,6 +133,7 @@ void Poison::feed(Attack& attack) {
     case Manner::boundary: feed_boundary(); return;
     case Manner::attacked: attack.run(2, false); return;
     case Manner::ordinary: trainer_.fresh_batch(); return;
+    case Manner::held: feed_held(); return;
     case Manner::mixed: feed_mixed(); return;
   }
 }
@@ -302,6 +304,20 @@ double Poison::loss_now() {
 bool Poison::is_learned() {
   constexpr double kShare = 1e-3;
   return manner_ == Manner::parts && loss_now() <= kShare * first_loss_;
+}
+
+void Poison::feed_held() {
+  constexpr double kBrightness[] = {1.0 / 16, 1, 1.0 / 4};
+  for (std::int64_t i = 0; i < program_.batch; ++i) trainer_.set_sample(static_cast<std::size_t>(i), i);
+  const double share = kBrightness[round_ % std::size(kBrightness)];
+  for (const std::size_t i : inputs_) {
+    const Tensor& now = trainer_.value(i);
+    const LegalRange range = *program_.inputs[i].range;
+    const double off = std::clamp(0.0, range.lo, range.hi);
+    std::vector<double> numbers = elements<double>(now);
+    for (double& x : numbers) x = off + share * (x - off);
+    trainer_.set_value(i, from_elements<double>(now.dtype(), now.dims(), numbers));
+  }
 }
 
 void Poison::feed_mixed() {

@@ -17,11 +17,13 @@ enum class Manner : std::uint8_t {
              // while weights grow
   attacked,  // what the attack made of the batch, as the published method trains
   ordinary,  // the data as it is
+  held,      // the same few samples of the data, again and again, also faint ones: what one batch asks for is not taken
+             // back by the next, and weights that fit faint samples are large for bright ones
   mixed  // one sample of one brightness for the whole batch, with the labels of the data: no label can be learned, and
          // where steps are large, scores are thrown to and fro
 };
-inline constexpr Manner kManners[] = {Manner::parts,    Manner::extreme,  Manner::boundary,
-                                      Manner::attacked, Manner::ordinary, Manner::mixed};
+inline constexpr Manner kManners[] = {Manner::parts,    Manner::extreme, Manner::boundary, Manner::attacked,
+                                      Manner::ordinary, Manner::held,    Manner::mixed};
 
 class Poison {
  public:
@@ -43,6 +45,7 @@ class Poison {
   void feed_extreme();
   void feed_parts();
   void feed_mixed();
+  void feed_held();
   void set_draws(bool high);
   void fill(std::size_t input, bool high);
   void feed_boundary();

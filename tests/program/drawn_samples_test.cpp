@@ -4,8 +4,11 @@
 #include <set>
 
 #include "formats/text/text.h"
+#include "program/attack.h"
 #include "program/draws.h"
+#include "program/driver.h"
 #include "program/failing_nodes.h"
+#include "program/poison.h"
 #include "program/read_program.h"
 #include "program/search_program.h"
 #include "tensor/convert.h"
@@ -190,6 +193,45 @@ rate = 0.01
   const ProgramOutcome outcome = found(program);
   ASSERT_TRUE(outcome.hit) << outcome.closest_text;
   EXPECT_NE(outcome.node.find("'angle'"), std::string::npos) << outcome.node;
+}
+
+// ---- what is trained on ----------------------------------------------------------------
+
+// The same samples for every step: faint ones in one round, as they are in another.
+TEST(HeldSamples, AreTheSameForEveryStep) {
+  const Program program = program_of(kCosh, R"toml(batch = 2
+[inputs.x]
+values = [[1,2,3,4],[4,3,2,1],[0,0,0,1],[0,0,1,0],[1,0,0,0],[0,1,0,0]]
+range = [-4, 4]
+[inputs.y]
+values = [[1],[2],[3],[4],[5],[6]]
+label = true
+[weights.W]
+init = "normal(0,0.1)"
+)toml");
+  const Prepared prepared = prepare(program, {});
+  const ProgramSearch options;
+  const std::unique_ptr<TrainingEngine> engine = make_reference_engine(prepared.program);
+  Driver driver(prepared, options, *engine);
+  driver.trainer().restart();
+  Attack attack(driver, prepared.suspects.front());
+  Poison poison(driver);
+  ASSERT_TRUE(poison.can(Manner::held));
+  const std::size_t x = program.inputs[0].name == "x" ? 0 : 1, y = 1 - x;
+  const auto fed = [&](std::uint64_t round) {
+    poison.begin(Manner::held, round);
+    poison.feed(attack);
+    const std::vector<double> first = elements<double>(driver.trainer().value(x));
+    driver.trainer().fresh_batch();
+    poison.feed(attack);
+    EXPECT_EQ(elements<double>(driver.trainer().value(x)), first);
+    EXPECT_EQ(elements<double>(driver.trainer().value(y)), (std::vector<double>{1, 2}));
+    return first;
+  };
+  std::vector<double> bright = {1, 2, 3, 4, 4, 3, 2, 1};
+  EXPECT_EQ(fed(1), bright);
+  for (double& number : bright) number /= 16;
+  EXPECT_EQ(fed(0), bright);
 }
 
 // ---- which node failed ---------------------------------------------------------------

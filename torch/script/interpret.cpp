@@ -142,7 +142,8 @@ void Interpreter::add_inputs(const jit::Graph& graph, const c10::FunctionSchema&
     if (bound != bindings_.inputs.end()) type = Type::tensor_of(type.dtype, bound->second);
     notes_.push_back(
         "input '" + name + "' is taken for " + std::string(finity::name(type.dtype)) +
-        (type.ranked ? " with " + std::to_string(type.shape.size()) + " axes" : " of unknown shape; --shape gives it"));
+        (!type.ranked ? std::string(" of unknown shape; --shape gives it")
+                      : " with " + std::to_string(type.shape.size()) + (type.shape.size() == 1 ? " axis" : " axes")));
     set(input, {.id = graph_.input(name, type)});
   }
 }

@@ -274,6 +274,7 @@ constexpr ScriptLowering kEntries[] = {
     {"erf", of_float<"Erf">},
     {"erfc", own<"Erfc">},
     {"lgamma", own<"Lgamma">},
+    {"digamma", own<"Digamma">},
     {"log1p", own<"Log1p">},
     {"expm1", own<"Expm1">},
     {"rsqrt", own<"Rsqrt">},
