@@ -223,6 +223,23 @@ TEST(TensorflowHostile, FramesThatNeverEndStayUnknown) {
   EXPECT_EQ(notes[0].text, "its loop is not understood: it has no LoopCond");
 }
 
+// References that lead to each other, and operands that are named so often that all ways back cannot be gone.
+TEST(TensorflowHostile, WhatVariablesStartFromIsFoundInTime) {
+  const std::vector<A> shape = {type("dtype", "FLOAT"), {"shape", "shape { dim { size: 2 } }"}};
+  EXPECT_NE(read_error(node("a", "RefIdentity", {"b"}) + node("b", "RefIdentity", {"a"}) + kVersions), "no error");
+  const auto variable_of_sums = [&](const std::string& op, int operands, const std::string& first) {
+    std::string graph = node("v", "VariableV2", {}, shape) +
+                        constant("x0", "FLOAT", "float_val: 1", "dim { size: 2 }") +
+                        node("x1", op, std::vector<std::string>(operands, first));
+    for (int i = 2; i < 38; ++i)
+      graph += node("x" + std::to_string(i), op, std::vector<std::string>(operands, "x" + std::to_string(i - 1)));
+    return graph + node("set", "Assign", {"v", "x37"}) + node("y", "Neg", {"v"}) + kVersions;
+  };
+  EXPECT_EQ(read_error(variable_of_sums("Add", 2, "x0")), "no error");
+  EXPECT_EQ(read_error(variable_of_sums("AddN", 50, "x0")), "no error");
+  EXPECT_EQ(read_error(variable_of_sums("AddN", 50, "v")), "no error");
+}
+
 TEST(TensorflowHostile, LoopsWithoutAConditionAreNamed) {
   const std::string start = integer("five", 5) + real("start", 3), body = node("next", "Neg", {"x_in"});
   const auto with = [&](const std::string& condition) {
