@@ -5,7 +5,6 @@
 
 #include "ops/table/op.h"
 #include "ops/table/range_call.h"
-#include "tensor/float_formats.h"
 
 namespace finity {
 
@@ -67,10 +66,10 @@ Range range_of_mix(DType dtype, const Range& either, double excess) {
   const double size = either.magnitude(), unit = unit_roundoff(dtype);
   if (!either.is_finite() || !(4 * (1 + excess) * size < max_finite(dtype))) return top(dtype);  // it may overflow
   constexpr double kRoundings = 6;
-  const double flushed = min_normal(dtype);  // what flushing takes away
-  const double slack = excess * (either.hi - either.lo) + kRoundings * (unit * (1 + excess) * size + flushed);
+  const double min_normal = min_subnormal(dtype) / (2 * unit);  // what flushing takes away
+  const double slack = excess * (either.hi - either.lo) + kRoundings * (unit * (1 + excess) * size + min_normal);
   double lo = either.lo - slack, hi = either.hi + slack;
-  const double least = 8 * flushed;  // below, products are not exact
+  const double least = 8 * min_normal;  // below, products are not exact
   if (excess == 0 && either.hi > least) hi = std::min(hi, power_above(either.hi));
   if (excess == 0 && either.lo < -least) lo = std::max(lo, -power_above(-either.lo));
   return from_bounds(dtype, lo, hi);
