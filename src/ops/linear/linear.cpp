@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/linear/dot.h"
+#include "ops/linear/gemm_attrs.h"
 #include "ops/linear/linear_gradient.h"
 #include "ops/linear/matmul.h"
 #include "ops/linear/matmul_range.h"
@@ -34,8 +35,8 @@ Shape transposed_if(bool transpose, const Shape& shape, std::string_view name) {
 }
 
 Shape gemm_shape(const Call& call, const Shape& a, const Shape& b) {
-  return matmul_shape(transposed_if(call.integer("transA") != 0, a, "A"),
-                      transposed_if(call.integer("transB") != 0, b, "B"));
+  const GemmAttrs attrs = read_gemm(call);
+  return matmul_shape(transposed_if(attrs.turned_a, a, "A"), transposed_if(attrs.turned_b, b, "B"));
 }
 
 // Before opset 7 C had to have the shape of the result unless `broadcast` was set.
@@ -107,18 +108,19 @@ void scale_and_add(std::vector<std::uint64_t>& product, double alpha, const std:
 template <class A>
 Tensor gemm(const EvalCall& call, const Dims& dims, const Tensor* c) {
   const Tensor& a = call.in(0);
-  const std::vector<A> left = transposed_elements<A>(a, call.integer("transA") != 0);
-  const std::vector<A> right = transposed_elements<A>(call.in(1), call.integer("transB") != 0);
+  const GemmAttrs attrs = read_gemm(call);
+  const std::vector<A> left = transposed_elements<A>(a, attrs.turned_a);
+  const std::vector<A> right = transposed_elements<A>(call.in(1), attrs.turned_b);
   std::vector<A> product(result_count(dims));
-  const std::int64_t k = a.dim(call.integer("transA") != 0 ? 0 : 1);
+  const std::int64_t k = a.dim(attrs.turned_a ? 0 : 1);
   add_product(product.data(), left.data(), right.data(), dims[0], k, dims[1]);
   std::vector<A> addend;
   if (c != nullptr) addend = elements<A>(broadcast_to(*c, dims));
   const std::vector<A>* added = c != nullptr ? &addend : nullptr;
   if constexpr (std::is_integral_v<A>) {
-    scale_and_add(product, call.real("alpha"), added, call.real("beta"), a.dtype());
+    scale_and_add(product, attrs.alpha, added, attrs.beta, a.dtype());
   } else {
-    scale_and_add<A, A>(product, static_cast<A>(call.real("alpha")), added, static_cast<A>(call.real("beta")));
+    scale_and_add<A, A>(product, static_cast<A>(attrs.alpha), added, static_cast<A>(attrs.beta));
   }
   return from_elements<A>(a.dtype(), dims, product);
 }

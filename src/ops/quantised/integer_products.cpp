@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/linear/dot.h"
+#include "ops/linear/gemm_attrs.h"
 #include "ops/linear/matmul.h"
 #include "ops/quantised/integer_product_range.h"
 #include "ops/quantised/scale_and_zero.h"
@@ -160,8 +161,8 @@ void infer_qgemm(InferCall& call) {
   if (!call.has_input(8)) call.set_dtype(0, DType::float32);
   else if (call.in(8).dtype != DType::undefined) call.set_dtype(0, call.in(8).dtype);
   if (!call.ranked(0) || !call.ranked(3)) return;
-  call.set_shape(0, matmul_shape(flipped(call.shape(0), call.integer("transA") != 0),
-                                 flipped(call.shape(3), call.integer("transB") != 0)));
+  const GemmAttrs attrs = read_gemm(call);
+  call.set_shape(0, matmul_shape(flipped(call.shape(0), attrs.turned_a), flipped(call.shape(3), attrs.turned_b)));
 }
 
 Tensor flipped(const Tensor& matrix, bool flip) {
@@ -175,14 +176,15 @@ Tensor flipped(const Tensor& matrix, bool flip) {
 }
 
 void eval_qgemm(EvalCall& call) {
-  IntegerProduct product = integer_product(flipped(call.in(0), call.integer("transA") != 0), optional_in(call, 2),
-                                           flipped(call.in(3), call.integer("transB") != 0), optional_in(call, 5));
+  const GemmAttrs attrs = read_gemm(call);
+  IntegerProduct product = integer_product(flipped(call.in(0), attrs.turned_a), optional_in(call, 2),
+                                           flipped(call.in(3), attrs.turned_b), optional_in(call, 5));
   if (call.has_input(6)) {
     const std::vector<std::int64_t> added = elements<std::int64_t>(broadcast_to(call.in(6), product.dims));
     for (std::size_t i = 0; i < added.size(); ++i) product.sums[i] += static_cast<std::uint32_t>(added[i]);
   }
   std::vector<float> scales = product_scales(call.in(1), call.in(4), product.dims);
-  for (float& scale : scales) scale *= static_cast<float>(call.real("alpha"));
+  for (float& scale : scales) scale *= static_cast<float>(attrs.alpha);
   if (call.has_input(8)) call.out(0, requantized(call, as_floats(product.sums), scales, product.dims, 7, 8));
   else call.out(0, scaled_with_bias(product, scales, nullptr, DType::float32));
 }

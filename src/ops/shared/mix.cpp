@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "ops/table/range_call.h"
-#include "tensor/float_formats.h"
 
 namespace finity {
 
@@ -92,10 +91,10 @@ Range range_of_mix(DType dtype, Mix::Form form, const Range& either, double exce
   const double size = either.magnitude(), unit = unit_roundoff(dtype);
   if (!either.is_finite() || !(4 * (1 + excess) * size < max_finite(dtype))) return top(dtype);  // it may overflow
   const double roundings = form == Mix::Form::step ? 10 : 6;
-  const double flushed = min_normal(dtype);  // what flushing takes away
-  const double slack = excess * (either.hi - either.lo) + roundings * (unit * (1 + excess) * size + flushed);
+  const double min_normal = min_subnormal(dtype) / (2 * unit);  // what flushing takes away
+  const double slack = excess * (either.hi - either.lo) + roundings * (unit * (1 + excess) * size + min_normal);
   double lo = either.lo - slack, hi = either.hi + slack;
-  const double least = 8 * flushed;  // below, products are not exact
+  const double least = 8 * min_normal;  // below, products are not exact
   double above = power_above(either.hi), below = power_above(-either.lo);
   if (form == Mix::Form::step) above = below = power_above(size);
   if (excess == 0 && above > least && (form == Mix::Form::step || either.hi > least)) hi = std::min(hi, above);
