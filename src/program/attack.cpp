@@ -293,6 +293,21 @@ bool Attack::run(int passes, bool starts) {
   return over;
 }
 
+void Attack::finish_the_way() {
+  constexpr int kSteps = 40, kTrials = 6;
+  constexpr double kGain = 0.1;  // of the logarithm
+  if (is_room_ || finishes_ > kTrials * (gains_ + 1)) return;
+  ++finishes_;
+  const double start = nearest_;
+  for (int step = 0; step < kSteps && !driver_.is_over(); ++step) {
+    const double before = nearest_;
+    // Squares are more common than what is linear to the end.
+    if (!try_move(Move::root, 2) && !try_move(Move::root, 1)) break;
+    if (!(nearest_ < before - kGain)) break;
+  }
+  gains_ += nearest_ < start - 1 ? 1 : 0;
+}
+
 bool Attack::walk(int passes, bool starts) {
   load(starts);
   if (look()) return true;
@@ -321,8 +336,7 @@ bool Attack::walk(int passes, bool starts) {
   go(Move::zero, 1);
   double before = nearest_;
   while (left > 0 && !driver_.is_over() && share > 1e-3) {
-    bool better = go(Move::signs, share) | go(Move::linear, 1);
-    if (!better && !is_room_) better = go(Move::root, 2) | go(Move::root, 1);
+    const bool better = go(Move::signs, share) | go(Move::linear, 1);
     share = better ? std::min(1.0, share * 2) : share / 4;
     // Who would be there soon at this pace may go on.
     constexpr double kSoon = 16;
@@ -330,6 +344,7 @@ bool Attack::walk(int passes, bool starts) {
     left = passes;
     before = nearest_;
   }
+  finish_the_way();
   return driver_.has_hit();
 }
 

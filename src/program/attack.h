@@ -55,6 +55,8 @@ class Attack {
   bool keep_better(const std::vector<Variable>& before, const std::vector<double>& rows_before);
   static constexpr std::size_t kAll = static_cast<std::size_t>(-1);
   bool try_move(Move move, double share, std::size_t only = kAll);
+  // Goes on along slopes that vanish with the distance, as long as that helps and where it mostly does.
+  void finish_the_way();
   bool is_flat() const;  // nothing that may move matters here
   void settle_on_edge(const std::vector<Variable>& before);
   Driver& driver_;
@@ -71,7 +73,8 @@ class Attack {
   std::vector<double> rows_;
   std::vector<std::pair<std::size_t, Tensor>> best_;  // by input: the batch where the last walk ended
   double nearest_ = 0, distance_ = 0;
-  double own_ = 0;  // the distance in the program's own formats
+  int finishes_ = 0, gains_ = 0;  // how often that was tried, and was worth it
+  double own_ = 0;                // the distance in the program's own formats
 };
 
 }  // namespace finity

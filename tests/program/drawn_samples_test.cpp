@@ -222,9 +222,13 @@ init = "normal(0,0.1)"
     poison.begin(Manner::held, round);
     poison.feed(attack);
     const std::vector<double> first = elements<double>(driver.trainer().value(x));
-    driver.trainer().fresh_batch();
-    poison.feed(attack);
-    EXPECT_EQ(elements<double>(driver.trainer().value(x)), first);
+    for (int step = 0; step < 3; ++step) {
+      EXPECT_TRUE(driver.train());
+      poison.feed(attack);
+      EXPECT_EQ(elements<double>(driver.trainer().value(x)), first);
+    }
+    // And they are kept once.
+    EXPECT_LE(driver.trainer().run().samples.at("x").dim(0), 4);
     EXPECT_EQ(elements<double>(driver.trainer().value(y)), (std::vector<double>{1, 2}));
     return first;
   };
