@@ -116,6 +116,13 @@ Guess guess_integer(const std::string& words, DType dtype, std::int64_t indexed_
   return {from_bounds(dtype, natural ? 0.0 : std::max(-kMost - 1, lowest_finite(dtype)), std::min(kMost, max)), type};
 }
 
+// What is called a batch and has more axes than one, or nobody knows how many, is what a batch holds.
+bool is_size(const std::string& words, const Type& type) {
+  const std::string last = last_word_of(words);
+  if (last == " batch ") return type.ranked && type.shape.size() <= 1;
+  return has_word(last, kSizeWords);
+}
+
 Guess guess_float(const std::string& words, const Type& type, DType dtype) {
   const std::string text(name(dtype));
   const double max = max_finite(dtype);
@@ -126,7 +133,7 @@ Guess guess_float(const std::string& words, const Type& type, DType dtype) {
   if (const NamedKind kind = kind_by_name(words); kind.what != nullptr) {
     return guess(kind.lo, kind.hi, std::string(kind.what) + " by its name");
   }
-  if (has_word(last_word_of(words), kSizeWords)) return guess(0, 1e6, "a size or rate by its name");
+  if (is_size(words, type)) return guess(0, 1e6, "a size or rate by its name");
   if (looks_like_image(words, type)) return guess(-255, 255, "an image by its name or shape");
   if (has_word(words, kSoundWords)) return guess(-32768, 32768, "sound by its name");
   if (has_word(words, kPlaceWords)) return guess(-1e5, 1e5, "coordinates by its name");
