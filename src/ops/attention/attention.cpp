@@ -334,9 +334,10 @@ bool draw_attention(DrawCall& call) {
                            "qk_matmul_output_mode", "softmax_precision", "softcap"})
     call.drop(name);
   if (call.chance(60)) call.drop("scale");
-  const std::int64_t keys = call.between(1, 5);
-  call.add_floats({call.length(0), call.length(1), keys, call.length(3)});
-  call.add_floats({call.length(0), call.length(1), keys, call.between(1, 4)});
+  // Several heads of queries may share keys and values.
+  const std::int64_t keys = call.between(1, 5), shared = call.length(1) % 2 == 0 && call.chance(30) ? 2 : 1;
+  call.add_floats({call.length(0), call.length(1) / shared, keys, call.length(3)});
+  call.add_floats({call.length(0), call.length(1) / shared, keys, call.between(1, 4)});
   if (!call.chance(40)) return true;
   const Dims mask = call.chance(50) ? Dims{call.length(2), keys} : Dims{call.length(0), 1, call.length(2), keys};
   call.add(call.draw(call.chance(40) ? DType::boolean : call.dtype(), mask), 40);
