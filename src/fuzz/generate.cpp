@@ -23,7 +23,7 @@ constexpr std::uint64_t kScheduled = 8;
 constexpr std::uint64_t kNotFinite = 6;
 
 int draw_opset(Rng& rng, int newest) {
-  std::vector<int> opsets = {11, 12, 13, 13, 14, 15, 16, 17, 17, 18, 18, 19, 19, 20, 21, 21, 22, 10, 9};
+  std::vector<int> opsets = {11, 12, 13, 13, 14, 15, 16, 17, 17, 18, 18, 19, 19, 20, 21, 21, 22, 23, 24, 10, 9};
   std::erase_if(opsets, [&](int opset) { return opset > newest; });
   return opsets.empty() ? newest : opsets[rng.below(opsets.size())];
 }
@@ -170,10 +170,13 @@ Generated generate(std::uint64_t seed, std::uint64_t index, const GenerateOption
     const int opset = draw_opset(rng, options.newest_opset);
     const std::uint64_t kind = rng.below(100);
     if (i == 0 && scheduled) result.sample = draw_path(all, rng, opset, seed, index / kScheduled);
-    else if (kind < 35 || (!options.ops.empty() && kind < 42))
-      result = draw_single(*chosen[(index / 3 + i) % chosen.size()], rng, opset, options.invalid,
+    else if (kind < 35 || (!options.ops.empty() && kind < 42)) {
+      // An op that came later than the operator set is drawn in the first that has it.
+      const OpDef& op = *chosen[(index / 3 + i) % chosen.size()];
+      const int since = std::max(op.identity.since, op.drawing.since);
+      result = draw_single(op, rng, since <= options.newest_opset ? std::max(opset, since) : opset, options.invalid,
                            (index / 3 + i) / chosen.size());
-    else if (kind < 60) result.sample = draw_pattern(rng, opset);
+    } else if (kind < 60) result.sample = draw_pattern(rng, opset);
     else if (kind < 70 && with_backward) result.sample = draw_backward(all, rng);
     else if (kind < 87) result.sample = draw_chain(all, rng, opset, 2 + static_cast<int>(rng.below(2)));
     else result.sample = draw_chain(all, rng, opset, 4 + static_cast<int>(rng.below(6)));
