@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/time_limit.h"
 #include "ops/table/op.h"
 #include "program/draws.h"
 #include "tensor/convert.h"
@@ -78,6 +79,11 @@ bool Driver::is_finished() {
     stopped_ = true;
   }
   return stopped_;
+}
+
+void Driver::run_out_of_time() {
+  if (outcome_.stopped.empty()) outcome_.stopped = "time";
+  stopped_ = true;
 }
 
 bool Driver::tell() {
@@ -417,15 +423,29 @@ ProgramOutcome Driver::finish() {
   return result;
 }
 
-ProgramOutcome drive(const Prepared& prepared, const ProgramSearch& options, TrainingEngine& engine) {
-  Driver driver(prepared, options, engine);
+namespace {
+
+void search(Driver& driver, Strategy strategy) {
   driver.trainer().restart();
   driver.trainer().fresh_batch();
-  switch (options.strategy) {
+  switch (strategy) {
     case Strategy::plain: train_plainly(driver); break;
     case Strategy::grist: search_as_grist(driver, true); break;
     case Strategy::grist_ns: search_as_grist(driver, false); break;
     case Strategy::automatic: search_automatically(driver); break;
+  }
+}
+
+}  // namespace
+
+ProgramOutcome drive(const Prepared& prepared, const ProgramSearch& options, TrainingEngine& engine) {
+  Driver driver(prepared, options, engine);
+  try {
+    // The search looks at its clock between passes, and one pass of a large program may take longer than all of it.
+    const TimeLimit limit(options.clock == ClockKind::wall ? options.seconds : 0);
+    search(driver, options.strategy);
+  } catch (const TimeUp&) {
+    driver.run_out_of_time();
   }
   return driver.finish();
 }

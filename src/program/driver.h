@@ -45,6 +45,8 @@ class Driver {
   bool failed(bool backward = false);
   // The time is up, somebody said stop, or all that was asked for was found.
   bool is_finished();
+  // A pass was ended because the time is up.
+  void run_out_of_time();
   // The same, or what is pursued was found.
   bool is_over() { return is_finished() || has_hit(); }
   bool has_hit() const { return pursued_ != nullptr ? !is_open(*pursued_) : outcome_.hit; }

@@ -281,6 +281,26 @@ TEST(TrainingEngines, GiveTheSameWeights) {
   EXPECT_EQ(by_torch.steps, by_reference.steps);
 }
 
+// A product of 27 billion terms: no single pass ends within the limit, and the search does.
+TEST(SearchProgram, EndsInsideAPassThatTakesLonger) {
+  constexpr std::string_view kLarge = R"(opset 17
+graph g (x: float32[N, 2], w: float32[2]) -> (loss: float32[]) {
+  const size: int64[2] = {3000, 3000}
+  m = Mul(x, w)
+  s = ReduceMean(m) {keepdims = 0}
+  large = Expand(s, size)
+  product = MatMul(large, large)
+  mean = ReduceMean(product) {keepdims = 0}
+  loss = Log(mean)
+})";
+  const Program program =
+      program_of(kLarge, "batch = 1\n[inputs.x]\nvalues = [[1, 1]]\nrange = [0, 1]\n[weights.w]\nvalues = [1, 1]\n");
+  const ProgramOutcome outcome = found(program, Strategy::automatic, 0.2);
+  EXPECT_FALSE(outcome.hit);
+  EXPECT_EQ(outcome.iterations, 0u);
+  EXPECT_EQ(outcome.stopped, "time");
+}
+
 // A subnormal variance: its root has a slope unless subnormals are flushed to zero.
 TEST(FlushSubnormals, DecidesWhatFails) {
   constexpr std::string_view kRoot = R"(opset 17
