@@ -49,7 +49,7 @@ void add_report(CLI::App& app, int& exit_code) {
   command->add_option("folder", options->folder, "The --workdir or the --store of the campaign")->required();
   command->add_option("--format", options->format, "text, json or html (default text)")
       ->check(CLI::IsMember({"text", "json", "html"}));
-  command->add_option("--output", options->output, "File to write (default: standard output)");
+  command->add_option("-o,--output", options->output, "File to write (default: standard output)");
   command->callback([options, &exit_code] { exit_code = report(*options); });
 }
 
