@@ -283,6 +283,30 @@ std::vector<A> add_blocks(std::span<const PlacedAxis> axes, std::span<const A> c
   return image;
 }
 
+// Blocks are read where they were added: a convolution of each channel by one kernel per place in a block.
+void col2im_gradient(BuildCall& call) {
+  const Tensor* image_shape = call.known(call.in(1));
+  const Tensor* block_shape = call.known(call.in(2));
+  if (image_shape == nullptr || block_shape == nullptr)
+    throw Unsupported("its derivative needs sizes of image and block that are known");
+  const Dims image = elements<std::int64_t>(*image_shape), block = elements<std::int64_t>(*block_shape);
+  const std::int64_t places = element_count(block);
+  if (element_count(image) == 0 || places == 0) throw Unsupported("its derivative is not known for empty images");
+  Dims planes{-1, 1}, kernels{places, 1};
+  planes.insert(planes.end(), image.begin(), image.end());
+  kernels.insert(kernels.end(), block.begin(), block.end());
+  std::vector<double> single(static_cast<std::size_t>(places * places));
+  for (std::int64_t i = 0; i < places; ++i) single[static_cast<std::size_t>(i * places + i)] = 1;
+  Attrs attrs;
+  for (const std::string_view name : {"strides", "dilations", "pads"}) {
+    if (const Attr* attr = call.attrs().find(name)) attrs.set(std::string(name), *attr);
+  }
+  const ValueId channels = call.add("Reshape", {call.grad(0), call.ints(planes)});
+  const ValueId kernel = call.writer().constant(from_elements<double>(call.dtype(), kernels, single));
+  const ValueId blocks = call.add("Conv", {channels, kernel}, std::move(attrs));
+  call.give(0, call.add("Reshape", {blocks, call.add("Shape", {call.in(0)})}));
+}
+
 // Anything that can be added: floats as usual, integers wrap, bools are "any of", complex numbers in float64.
 template <class F>
 Tensor with_addable_type(DType dtype, F&& f) {
@@ -337,7 +361,7 @@ const OpDef kOps[] = {
      .meaning = {.infer = infer_col2im,
                  .eval = eval_col2im,
                  .freedom = "blocks are added in order of kernel position, in float32 (float64 for float64)"},
-     .analysis = {.range = range_col2im, .overflow = "FN204"},
+     .analysis = {.range = range_col2im, .vjp = col2im_gradient, .overflow = "FN204"},
      .drawing = {.operands = draw_col2im}},
 };
 
