@@ -278,5 +278,47 @@ TEST(DerivativeOfDequantizeLinear, IsTheSumOfWhatTheScaleMultiplies) {
             (std::vector<double>{3, 3, 9, 6}));
 }
 
+// Of what is linear in each operand, on small whole numbers: the step of the sum when an element grows by one is exact.
+TEST(DerivativeOfCausalConvWithState, IsWhatTheSumGrowsBy) {
+  const Graph graph = parse_graph(R"(opset 27
+graph g (x: float32[1, 2, 3], w: float32[2, 1, 3], b: float32[2], past: float32[1, 2, 2]) -> (total: float32[]) {
+  const factors: float32[1, 2, 3] = {1, 2, 3, 4, 5, 6}
+  y, state = CausalConvWithState(x, w, b, past)
+  z = Mul(y, factors)
+  all = ReduceSum(z) {keepdims = 0}
+  kept = ReduceSum(state) {keepdims = 0}
+  total = Add(all, kept)
+})",
+                                  "test");
+  GraphWriter writer(graph, infer_types(graph));
+  const std::vector<ValueId> operands = graph.main().inputs;
+  const GradientResult gradient = add_gradient(writer, graph.main().outputs.front(), operands);
+  ASSERT_TRUE(gradient.stops.empty());
+  writer.set_outputs(gradient.of);
+  Inputs inputs;
+  double next = -3;
+  for (const ValueId id : operands) {
+    const Dims dims = *graph.value(id).type.dims();
+    std::vector<double> values(static_cast<std::size_t>(element_count(dims)));
+    for (double& value : values) value = next++;
+    inputs[graph.value(id).name] = from_elements<double>(DType::float32, dims, values);
+  }
+  const std::vector<Datum> slopes = run_reference(std::move(writer).finish().graph, inputs);
+  const auto total = [&](const Inputs& given) {
+    return element_as_double(*run_reference(graph, given)[0].tensor(), 0);
+  };
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const std::string& name = graph.value(operands[i]).name;
+    const Tensor operand = *inputs.at(name).tensor();
+    for (std::int64_t at = 0; at < operand.size(); ++at) {
+      std::vector<double> values = elements<double>(operand);
+      ++values[static_cast<std::size_t>(at)];
+      Inputs moved = inputs;
+      moved[name] = from_elements<double>(DType::float32, operand.dims(), values);
+      EXPECT_EQ(element_as_double(*slopes[i].tensor(), at), total(moved) - total(inputs)) << name << " element " << at;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace finity

@@ -1,6 +1,7 @@
 // Convolutions over float tensors.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/error.h"
 #include "ops/linear/dot.h"
@@ -82,11 +83,14 @@ Tensor last_elements(const Tensor& x, std::int64_t count) {
   return gather_elements(x, {x.dim(0), x.dim(1), count}, positions);
 }
 
-// The convolution's result is rounded to the dtype before the activation, which is computed in float32.
+// The convolution's result is rounded to the dtype before the activation, which is computed in float32 (float64 for
+// float64).
 Tensor with_silu(const Tensor& x) {
-  std::vector<float> values = elements<float>(x);
-  for (float& value : values) value = value * (1.0F / (1.0F + std::exp(-value)));
-  return from_elements<float>(x.dtype(), x.dims(), values);
+  return with_float_sum_type(x.dtype(), [&]<class A>() {
+    std::vector<A> values = elements<A>(x);
+    for (A& value : values) value = value * (A{1} / (A{1} + std::exp(-value)));
+    return from_elements<A>(x.dtype(), x.dims(), values);
+  });
 }
 
 void eval_causal_conv(EvalCall& call) {
@@ -109,6 +113,32 @@ void eval_causal_conv(EvalCall& call) {
   });
   call.out(0, call.text("activation") == "none" ? result : with_silu(result));
   call.out(1, last_elements(padded, state[2]));
+}
+
+// Through a plain convolution of what came before and what is there now.
+void causal_conv_gradient(BuildCall& call) {
+  const std::optional<Dims> weights = call.dims(call.in(1));
+  if (!weights) throw Unsupported("its derivative needs weights of a known shape");
+  const std::int64_t past = (*weights)[2] - 1;
+  const ValueId x = call.in(0);
+  const auto attribute = [](std::string_view name, std::int64_t value) {
+    Attrs attrs;
+    attrs.set(std::string(name), value);
+    return attrs;
+  };
+  const ValueId all = call.has_input(3) ? call.add("Concat", {call.in(3), x}, attribute("axis", 2))
+                                        : call.add("Pad", {x, call.ints({0, 0, past, 0, 0, 0})});
+  std::vector<ValueId> operands = {all, call.in(1)};
+  if (call.has_input(2)) operands.push_back(call.in(2));
+  ValueId y = call.add("Conv", std::move(operands), attribute("group", (*weights)[0]));
+  if (call.text("activation") != "none") y = call.product(y, call.add("Sigmoid", {y}));
+  std::vector<ValueId> results = {y};
+  if (call.has_output(1)) {
+    constexpr std::int64_t kEnd = std::numeric_limits<std::int64_t>::max();
+    const ValueId from = call.ints({past > 0 ? -past : kEnd});
+    results.push_back(call.add("Slice", {all, from, call.ints({kEnd}), call.ints({2})}));
+  }
+  call.give_through(results);
 }
 
 const OpDef kOps[] = {
@@ -145,7 +175,7 @@ const OpDef kOps[] = {
           .eval = eval_causal_conv,
           .freedom =
               "products are added in order of position, then the bias, in float32; rounded before the activation"},
-     .analysis = {.range = range_causal_conv, .overflow = "FN204"}},
+     .analysis = {.range = range_causal_conv, .vjp = causal_conv_gradient, .overflow = "FN204"}},
 };
 
 }  // namespace
