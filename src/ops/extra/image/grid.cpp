@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <complex>
+#include <optional>
 #include <string>
 
 #include "base/error.h"
@@ -103,7 +104,23 @@ class AxisSampler {
     }
   }
 
+  // The slopes of the weights of a linear filter, by the coordinate.
+  void slopes(double x, std::vector<Tap>& result) const {
+    const double rate = rate_of_padded(x), base = std::floor(padded(x));
+    result.clear();
+    result.push_back({.source = index(base), .weight = -rate});
+    result.push_back({.source = index(base + 1), .weight = rate});
+  }
+
  private:
+  // How fast padded(x) moves with x.
+  double rate_of_padded(double x) const {
+    if (!(x < low_ || x > high_) || sampling_.padding == Padding::zeros) return 1;
+    if (sampling_.padding == Padding::border || high_ <= low_) return 0;
+    const double width = high_ - low_, beyond = x < low_ ? low_ - x : x - low_;
+    const bool comes_back = std::fmod(beyond, 2 * width) > width;
+    return comes_back == (x < low_) ? 1 : -1;
+  }
   double padded(double x) const {
     if (!(x < low_ || x > high_) || sampling_.padding == Padding::zeros) return x;
     return sampling_.padding == Padding::border ? std::clamp(x, 0.0, last()) : reflected(x, low_, high_);
@@ -127,11 +144,13 @@ class PointSampler {
     for (const std::int64_t size : image) axes_.emplace_back(size, sampling);
   }
 
-  // Coordinates come innermost axis first.
-  const std::vector<Tap>& taps(std::span<const double> coordinates) {
+  // Coordinates come innermost axis first. Instead of the weights their slopes by the coordinate `by`, if there is one.
+  const std::vector<Tap>& taps(std::span<const double> coordinates, std::optional<std::size_t> by = std::nullopt) {
     points_.assign(1, {.source = 0, .weight = 1});
     for (std::size_t axis = 0; axis < axes_.size(); ++axis) {
-      axes_[axis].taps(coordinates[axes_.size() - 1 - axis], of_axis_);
+      const std::size_t coordinate = axes_.size() - 1 - axis;
+      if (by == coordinate) axes_[axis].slopes(coordinates[coordinate], of_axis_);
+      else axes_[axis].taps(coordinates[coordinate], of_axis_);
       next_.clear();
       for (const Tap& point : points_) {
         for (const Tap& tap : of_axis_) {
@@ -162,9 +181,10 @@ std::vector<double> grid_coordinates(const Tensor& grid, std::span<const std::in
   return result;
 }
 
-// Calls sample(channel image's first element, output index, taps) for every output element.
+// Calls sample(channel image's first element, output index, taps) for every output element; see PointSampler for `by`.
 template <class F>
-void for_each_sample(const Tensor& x, const Tensor& grid, const Sampling& sampling, F sample) {
+void for_each_sample(const Tensor& x, const Tensor& grid, const Sampling& sampling, F sample,
+                     std::optional<std::size_t> by = std::nullopt) {
   const std::span<const std::int64_t> image = std::span(x.dims()).subspan(2);
   const std::int64_t pixels = element_count(image);
   const std::vector<double> coordinates = grid_coordinates(grid, image, sampling.align_corners);
@@ -174,7 +194,7 @@ void for_each_sample(const Tensor& x, const Tensor& grid, const Sampling& sampli
   for (std::int64_t n = 0; n < batches; ++n) {
     for (std::int64_t p = 0; p < points; ++p) {
       const auto first = static_cast<std::size_t>(n * points + p) * image.size();
-      const std::vector<Tap>& taps = sampler.taps(std::span(coordinates).subspan(first, image.size()));
+      const std::vector<Tap>& taps = sampler.taps(std::span(coordinates).subspan(first, image.size()), by);
       for (std::int64_t c = 0; c < channels; ++c) {
         const std::int64_t at = n * channels + c;
         sample(at * pixels, static_cast<std::size_t>(at * points + p), taps);
@@ -366,13 +386,47 @@ void eval_grid_sample_gradient(EvalCall& call) {
   call.out(0, from_elements<double>(x.dtype(), x.dims(), to));
 }
 
+void infer_like_third(InferCall& call) {
+  if (call.ranked(2)) call.set_shape(0, call.shape(2));
+}
+
+// A position moves all channels that are read there.
+void eval_grid_slopes(EvalCall& call) {
+  const Tensor &arriving = call.in(0), &x = call.in(1), &grid = call.in(2);
+  const Dims dims = sizes_of(sampled_shape(shape_of(x), shape_of(grid)));
+  if (arriving.dims() != dims) {
+    throw Error("dY has shape " + to_string(arriving.dims()) + ", expected " + to_string(dims));
+  }
+  const Sampling sampling = sampling_of(call);
+  const std::vector<double> from = elements<double>(arriving), pixels = elements<double>(x);
+  std::vector<double> to(static_cast<std::size_t>(grid.size()));
+  const std::size_t axes = x.dims().size() - 2;
+  const auto points = static_cast<std::size_t>(element_count(std::span(dims).subspan(2)));
+  const auto channels = static_cast<std::size_t>(x.dim(1));
+  for (std::size_t axis = 0; axis < axes; ++axis) {
+    const auto size = static_cast<double>(x.dims()[x.dims().size() - 1 - axis]);
+    const double pixels_per_unit = (sampling.align_corners ? size - 1 : size) / 2;
+    const auto sample = [&](std::int64_t image, std::size_t at, const std::vector<Tap>& taps) {
+      double slope = 0;
+      for (const Tap& tap : taps) {
+        if (tap.source >= 0) slope += pixels[static_cast<std::size_t>(image + tap.source)] * tap.weight;
+      }
+      to[(at / points / channels * points + at % points) * axes + axis] += from[at] * slope * pixels_per_unit;
+    };
+    for_each_sample(x, grid, sampling, sample, axis);
+  }
+  call.out(0, from_elements<double>(grid.dtype(), grid.dims(), to));
+}
+
 // Which pixel is the nearest changes in steps; the weights of others change with the grid.
 void grid_sample_gradient(BuildCall& call) {
-  if (call.wanted(1) && sampling_of(call).filter != Filter::nearest) {
-    throw Unsupported("the gradient with respect to the positions of a grid is not modelled");
-  }
-  if (!call.wanted(0)) return;
-  call.give(0, call.add("finity:GridSampleGradient", {call.grad(0), call.in(0), call.in(1)}, call.attrs()));
+  const Filter filter = sampling_of(call).filter;
+  if (call.wanted(1) && filter == Filter::cubic)
+    throw Unsupported("the gradient with respect to the positions of a cubic filter is not modelled");
+  const std::vector<ValueId> operands = {call.grad(0), call.in(0), call.in(1)};
+  if (call.wanted(0)) call.give(0, call.add("finity:GridSampleGradient", operands, call.attrs()));
+  if (call.wanted(1) && filter == Filter::linear)
+    call.give(1, call.add("finity:GridSampleSlopes", operands, call.attrs()));
 }
 
 // A position is theta times (x, y[, z], 1); these come from the grid of the map that changes nothing.
@@ -413,6 +467,15 @@ const OpDef kOps[] = {
                            "padding_mode: string = zeros {zeros, border, reflection}; align_corners: int = 0"},
      .meaning = {.infer = infer_like_second,
                  .eval = eval_grid_sample_gradient,
+                 .freedom = "coordinates in float32 (float64 for such a grid), sums in double rounded once"}},
+    {.identity = {.name = "GridSampleSlopes",
+                  .domain = "finity",
+                  .summary = "what arrives at linear samples of X, given back to the positions of the grid",
+                  .signature = "(dY: T, X: T, grid: U) -> (dGrid: U) where T: float, U: float",
+                  .attrs = "mode: string {bilinear, bicubic, linear, cubic, nearest}; "
+                           "padding_mode: string = zeros {zeros, border, reflection}; align_corners: int = 0"},
+     .meaning = {.infer = infer_like_third,
+                 .eval = eval_grid_slopes,
                  .freedom = "coordinates in float32 (float64 for such a grid), sums in double rounded once"}},
     {.identity = {.name = "AffineGrid",
                   .since = 20,
