@@ -10,6 +10,7 @@
 #include "ops/shared/shapes.h"
 #include "ops/table/families.h"
 #include "ops/windows/conv_range.h"
+#include "ops/windows/deform_conv_gradient.h"
 #include "ops/windows/direct_convolution.h"
 #include "tensor/convert.h"
 
@@ -178,7 +179,7 @@ const OpDef kOps[] = {
           .freedom =
               "samples are interpolated in float64; products are added by channel, then by kernel position, then the "
               "bias, in float32 (float64 for float64)"},
-     .analysis = {.range = range_deform_conv, .overflow = "FN204"}},
+     .analysis = {.range = range_deform_conv, .vjp = deform_conv_gradient, .overflow = "FN204"}},
 };
 
 }  // namespace
