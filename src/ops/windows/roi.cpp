@@ -11,6 +11,7 @@
 #include "ops/shared/shapes.h"
 #include "ops/table/draw_call.h"
 #include "ops/table/families.h"
+#include "ops/windows/roi_gradient.h"
 #include "tensor/convert.h"
 
 namespace finity {
@@ -329,7 +330,7 @@ const OpDef kOps[] = {
                  .freedom =
                      "coordinates and sums in float32 (float64 for float64), samples added row by row; max takes the "
                      "largest weighted neighbour"},
-     .analysis = {.range = range_roi_align, .overflow = "FN205"},
+     .analysis = {.range = range_roi_align, .vjp = roi_align_gradient, .overflow = "FN205"},
      .drawing = {.operands = draw_roi_align, .first = FirstOperand::image, .settings = true}},
 };
 

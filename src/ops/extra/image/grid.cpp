@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "ops/extra/image/grid_range.h"
 #include "ops/extra/image/interpolate_range.h"
 #include "ops/extra/image/resample.h"
 #include "ops/movement/move_gradient.h"
@@ -289,19 +290,6 @@ void eval_affine_grid(EvalCall& call) {
 
 // ---- ranges ----------------------------------------------------------------
 
-double longest_axis(const AbsTensor& x) {
-  double size = 0;
-  for (std::size_t axis = 2; axis < x.rank(); ++axis) {
-    size = std::max(size, x.sizes[axis] < 0 ? kManyElements : static_cast<double>(x.sizes[axis]));
-  }
-  return x.ranked ? size : kManyElements;
-}
-
-// Positions that are not finite, also after they were scaled, have no weights.
-bool loses_positions(const Range& grid, double size) {
-  return grid.nan || grid.pinf || grid.ninf || !(grid.magnitude() * (size + 2) < max_finite(DType::float32));
-}
-
 // Whether a position p may be so far away that p + 1 is rounded to p, p + 1 or p + 2: its two linear weights,
 // differences of such numbers, then add up to 0, 1 or 2.
 bool loses_weights(const RangeCall& call, double size) {
@@ -467,7 +455,8 @@ const OpDef kOps[] = {
                            "padding_mode: string = zeros {zeros, border, reflection}; align_corners: int = 0"},
      .meaning = {.infer = infer_like_second,
                  .eval = eval_grid_sample_gradient,
-                 .freedom = "coordinates in float32 (float64 for such a grid), sums in double rounded once"}},
+                 .freedom = "coordinates in float32 (float64 for such a grid), sums in double rounded once"},
+     .analysis = {.range = range_grid_sample_gradient, .overflow = "FN205"}},
     {.identity = {.name = "GridSampleSlopes",
                   .domain = "finity",
                   .summary = "what arrives at linear samples of X, given back to the positions of the grid",
@@ -476,7 +465,8 @@ const OpDef kOps[] = {
                            "padding_mode: string = zeros {zeros, border, reflection}; align_corners: int = 0"},
      .meaning = {.infer = infer_like_third,
                  .eval = eval_grid_slopes,
-                 .freedom = "coordinates in float32 (float64 for such a grid), sums in double rounded once"}},
+                 .freedom = "coordinates in float32 (float64 for such a grid), sums in double rounded once"},
+     .analysis = {.range = range_grid_sample_slopes, .overflow = "FN205"}},
     {.identity = {.name = "AffineGrid",
                   .since = 20,
                   .summary = "evenly spaced positions in [-1, 1], moved by an affine map",
