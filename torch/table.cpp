@@ -34,6 +34,7 @@ constexpr TorchLowering kByReference[] = {
     by_reference("SumPoolGradient", "finity"),
     by_reference("GridSampleGradient", "finity"),
     by_reference("GridSampleSlopes", "finity"),
+    by_reference("Trigamma", "finity"),
     by_reference("FloorDiv", "finity"),
     by_reference("FloorMod", "finity"),
     by_reference("DivNoNan", "finity"),

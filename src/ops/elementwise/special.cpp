@@ -61,6 +61,32 @@ double digamma(double x) {
   return digamma_of_positive(1 - x) - kPi / std::tan(kPi * fraction);
 }
 
+// Right of zero, in the same way.
+double trigamma_of_positive(double x) {
+  double sum = 0;
+  for (; x < 12; x += 1) sum += 1 / (x * x);
+  const double inverse = 1 / x, square = inverse * inverse;
+  constexpr double kTerms[] = {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6};
+  double power = inverse * square;
+  sum += inverse + square / 2;
+  for (const double term : kTerms) {
+    sum += term * power;
+    power *= square;
+  }
+  return sum;
+}
+
+// Infinite at the poles, from both sides.
+double trigamma(double x) {
+  if (std::isnan(x)) return x;
+  if (x == kInf) return 0;
+  if (x == -kInf) return std::nan("");
+  if (x > 0) return trigamma_of_positive(x);
+  if (is_pole(x)) return kInf;
+  const double ratio = kPi / std::sin(kPi * (x - std::round(x)));
+  return ratio * ratio - trigamma_of_positive(1 - x);
+}
+
 // ---- ranges ----------------------------------------------------------------
 
 Range log1p_of(DType dtype, const Range& x, int ulps) {
@@ -171,6 +197,24 @@ Range digamma_range(DType dtype, const Range& x, int ulps) {
   return range;
 }
 
+// Falls right of zero. Left of it it is (pi / sin(pi x))^2, where |sin(pi x)| is at least twice the distance to a pole,
+// less at most its value at 1. Infinite only at the poles and right beside them.
+Range trigamma_range(DType dtype, const Range& x, int ulps) {
+  Range range{.nan = x.nan || x.ninf};
+  if (x.pinf) range = join(range, point(0));
+  const Slack slack = slack_of(2 * ulps, 16 * float_unit(dtype));
+  const Range right = part_of(x, min_subnormal(dtype), kInf), left = part_of(x, -kInf, -min_subnormal(dtype));
+  if (right.has_finite())
+    range = join(range, granted(dtype, trigamma_of_positive(right.hi), trigamma_of_positive(right.lo), slack));
+  if (left.has_finite() && left.lo == left.hi) {
+    if (!is_pole(left.lo)) range = join(range, granted(dtype, trigamma(left.lo), trigamma(left.lo), slack));
+  } else if (left.has_finite()) {
+    const double ratio = kPi / (2 * least_distance_to_pole(dtype, left));
+    range = join(range, granted(dtype, kPi * kPi - trigamma_of_positive(1), ratio * ratio, slack));
+  }
+  return range;
+}
+
 // The poles are too many for a list of unsafe values. They are assumed not to be met.
 template <Range (*F)(DType, const Range&, int)>
 void range_with_poles(RangeCall& call) {
@@ -258,7 +302,17 @@ const OpDef kOps[] = {
                   .signature = kFloatToFloat,
                   .tf = "Digamma"},
      .meaning = {.infer = infer_same_shape, .eval = eval_float_unary<digamma>},
-     .analysis = {.range = range_with_poles<digamma_range>, .hazards = pole_hazards(), .overflow = "FN209"},
+     .analysis = {.range = range_with_poles<digamma_range>,
+                  .vjp = gradients<"X: Mul(dY, finity:Trigamma(X))">,
+                  .hazards = pole_hazards(),
+                  .overflow = "FN209"},
+     .traits = {.elementwise = true}},
+    {.identity = {.name = "Trigamma",
+                  .domain = kDomain,
+                  .summary = "derivative of Digamma; infinite at 0 and the negative integers",
+                  .signature = kFloatToFloat},
+     .meaning = {.infer = infer_same_shape, .eval = eval_float_unary<trigamma>},
+     .analysis = {.range = range_with_poles<trigamma_range>, .hazards = pole_hazards(), .overflow = "FN209"},
      .traits = {.elementwise = true}},
 };
 
