@@ -12,10 +12,11 @@ namespace finity::fuzz {
 // "#11994: a chain of casts is merged" or empty.
 std::string known_fault(const Finding& finding);
 
-// A fault that a version is known to have. Not `dated`: nobody noted which versions have it.
+// A fault that a version is known to have. Not `exact`: nobody noted which versions have it, or the table describes it
+// so widely that something else may look the same.
 struct KnownFault {
   std::string text = {};
-  bool dated = true;
+  bool exact = true;
 };
 // All of them whose shape the finding has and whose versions include that of its library.
 std::vector<KnownFault> known_faults(const Finding& finding);

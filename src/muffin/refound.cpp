@@ -66,7 +66,7 @@ std::vector<Look::Fault> faults_of(fuzz::Finding finding, bool proven) {
   }
   std::vector<Look::Fault> faults;
   for (const fuzz::KnownFault& fault : fitting)
-    faults.push_back({fault.text, proven && fault.dated && fitting.size() == 1});
+    faults.push_back({fault.text, proven && fault.exact && fitting.size() == 1});
   return faults;
 }
 

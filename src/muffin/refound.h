@@ -15,7 +15,7 @@ struct Look {
   enum class Proof : std::uint8_t { wrong, right, open };
   struct Fault {
     std::string text = {};
-    bool sure = false;  // else it may be this one: unproven, of several entries' shapes, or an entry without versions
+    bool sure = false;  // else it may be this one: unproven, of several entries' shapes, or an inexact entry
   };
 
   std::string stage = {};  // "FC", "LC", "BC", "step", "NaN", "crash"

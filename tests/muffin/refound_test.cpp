@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace finity::muffin {
 namespace {
 
@@ -79,7 +81,7 @@ TEST(Refound, OtherVersionsLibrariesAndOpsAreWrongWithoutBeingKnown) {
 }
 
 TEST(Refound, WhereNothingIsProvenAFaultOnlyMayBe) {
-  // A derivative has no bounds here: a model that the library refuses has none either.
+  // A model that ended the library's process has no results to hold against bounds.
   Model model = pool("AveragePool");
   model.sample.steps[0] = {.op = "BatchNormalization", .inputs = {"x"}, .outputs = {"y"}};
   const std::vector<Trace> traces = {trace("torch", kAverages),
