@@ -256,6 +256,16 @@ constexpr Known kMeasured[] = {
      "no public report was found: Max loses a NaN on the right",
      [](const Finding& f) { return value(f) && has(f, "Max") && holds_nan(f); },
      {"1.10.0", "1.20.0"}},
+    {"ort",
+     "no public report was found: Softplus in recurrent cells overflows",
+     [](const Finding& f) {
+       return wrong(f) && std::ranges::any_of(f.sample.steps, [](const Step& s) {
+                const Attr* names = s.attrs.find("activations");
+                return names != nullptr &&
+                       std::ranges::count(std::get<std::vector<std::string>>(*names), "Softplus") > 0;
+              });
+     },
+     {"1.12.1", ""}},
     {"tfjs-cpu",
      "no public report was found: filters of one row, margins are exchanged",
      [](const Finding& f) { return value(f) && row_filter(f); },
