@@ -5,6 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+
+#include "muffin/record.h"
+#include "muffin/tables.h"
 
 namespace finity::muffin {
 namespace {
@@ -22,7 +26,7 @@ Model pool(const std::string& op) {
   if (op == "AveragePool") set("count_include_pad", std::int64_t{1});
   model.sample.steps = {step};
   model.sample.outputs = {"y"};
-  model.layers.push_back({.spec = {.kind = "pool"}, .from = {-1}, .output = "y", .dims = {1, 1, 3, 3}});
+  model.layers.push_back({.spec = {.kind = "average_pooling2D"}, .from = {-1}, .output = "y", .dims = {1, 1, 3, 3}});
   return model;
 }
 
@@ -91,6 +95,26 @@ TEST(Refound, WhereNothingIsProvenAFaultOnlyMayBe) {
   EXPECT_EQ(looks[0].proof, Look::Proof::open);
   ASSERT_EQ(looks[0].faults.size(), 1U);
   EXPECT_FALSE(looks[0].faults[0].sure);
+}
+
+TEST(Refound, TheTableNamesAFaultOnceHoweverManyModelsShowIt) {
+  const std::string folder = testing::TempDir() + "finity_refound";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  {
+    Record record(folder + "/muffin.sqlite", "two models", false);
+    const Model model = pool("AveragePool");
+    const std::vector<Trace> traces = {trace("torch", kAverages), trace("ort@1.27.0", kByWholeWindow)};
+    for (int i = 0; i < 2; ++i) record.add(model, traces, judge_traces(model, traces), 0, {1, 1});
+  }
+  const std::vector<Table> tables = tables_of({{"E0", "layers", folder}});
+  const Table& table = tables.back();
+  ASSERT_EQ(table.rows.size(), 2U);
+  EXPECT_EQ((std::vector<std::string>(table.rows[0].begin() + 2, table.rows[0].begin() + 8)),
+            (std::vector<std::string>{"ort@1.27.0", "1", "1", "0", "0", "1"}));
+  EXPECT_TRUE(table.rows[0][8].starts_with("#16203")) << table.rows[0][8];
+  EXPECT_EQ((std::vector<std::string>(table.rows[1].begin() + 2, table.rows[1].end())),
+            (std::vector<std::string>{"torch", "1", "0", "1", "0", "0", "", ""}));
 }
 
 }  // namespace
