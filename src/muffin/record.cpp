@@ -22,6 +22,9 @@ CREATE TABLE IF NOT EXISTS inconsistency(model INTEGER, phase TEXT, layer INTEGE
 CREATE TABLE IF NOT EXISTS vote(model INTEGER, phase TEXT, kind TEXT, backend TEXT);
 CREATE TABLE IF NOT EXISTS nan_layer(model INTEGER, backend TEXT, kind TEXT);
 CREATE TABLE IF NOT EXISTS crash(model INTEGER, backend TEXT, stage TEXT, message TEXT);
+CREATE TABLE IF NOT EXISTS looked(model INTEGER, stage TEXT, layer INTEGER, kind TEXT, backend TEXT, proof TEXT);
+CREATE TABLE IF NOT EXISTS refound(model INTEGER, stage TEXT, layer INTEGER, kind TEXT, backend TEXT, fault TEXT,
+                                   sure INTEGER);
 CREATE TABLE IF NOT EXISTS coverage(kind TEXT, cell TEXT, hits INTEGER, first INTEGER, PRIMARY KEY(kind, cell));
 CREATE TABLE IF NOT EXISTS heard(model INTEGER PRIMARY KEY, distance REAL);
 CREATE TABLE IF NOT EXISTS timing(model INTEGER, backend TEXT, ms REAL);
@@ -108,6 +111,18 @@ double Record::heard(std::int64_t model) {
   return distance == nullptr ? 0 : *distance;
 }
 
+void Record::add_looks(const std::vector<Trace>& traces, const std::vector<Look>& looks) {
+  for (const Look& look : looks) {
+    const std::string& backend = traces[look.trace].backend;
+    database_->run("INSERT INTO looked VALUES(?, ?, ?, ?, ?, ?)",
+                   {whole(models_), look.stage, whole(look.layer), look.kind, backend, std::string(name(look.proof))});
+    for (const Look::Fault& fault : look.faults)
+      database_->run(
+          "INSERT INTO refound VALUES(?, ?, ?, ?, ?, ?, ?)",
+          {whole(models_), look.stage, whole(look.layer), look.kind, backend, fault.text, whole(fault.sure ? 1 : 0)});
+  }
+}
+
 void Record::add(const Model& model, const std::vector<Trace>& traces, const Verdict& verdict, double distance,
                  const std::vector<double>& milliseconds) {
   database_->begin();
@@ -129,6 +144,7 @@ void Record::add(const Model& model, const std::vector<Trace>& traces, const Ver
     database_->run("INSERT INTO crash VALUES(?, ?, ?, ?)",
                    {id, traces[crash.trace].backend, std::string(crash.while_running ? "execution" : "generation"),
                     crash.message});
+  add_looks(traces, look_into(model, traces, verdict));
   for (std::size_t i = 0; i < traces.size(); ++i)
     database_->run("INSERT INTO timing VALUES(?, ?, ?)", {id, traces[i].backend, milliseconds[i]});
   database_->commit();

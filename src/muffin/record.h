@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "muffin/cover.h"
+#include "muffin/refound.h"
 #include "muffin/verdict.h"
 #include "store/database.h"
 
@@ -33,6 +34,7 @@ class Record {
   void add_model(const Model& model, const std::vector<Trace>& traces);
   void add_coverage(const Model& model);
   void add_pairs(const Model& model, const std::vector<Trace>& traces, const Verdict& verdict);
+  void add_looks(const std::vector<Trace>& traces, const std::vector<Look>& looks);
 
   std::unique_ptr<Database> database_;
   std::int64_t models_ = 0;

@@ -34,7 +34,7 @@ std::string configuration(const RunOptions& options) {
   std::string text = "finity " + options.version + " mode " + options.mode + " seed " + std::to_string(options.seed) +
                      " data " + (options.data.empty() ? "all" : options.data) + " backends";
   for (const fuzz::BackendSpec& spec : options.backends) text += " " + spec.text();
-  return text;
+  return text + ", flags looked into";  // which runs of before do not have
 }
 
 std::string database_in(const std::string& folder) {

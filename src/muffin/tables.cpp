@@ -141,6 +141,33 @@ Table threshold_table(const std::vector<OpenRun>& runs) {
   return table;
 }
 
+// Flags once per data set, stage, layer type and library. A fault that is sure is not counted again as one that may be.
+Table refound_table(const std::vector<OpenRun>& runs) {
+  Table table{.title = "Known faults found again, and what bounds prove of the flags",
+              .columns = {"environment", "mode", "library", "flags", "proven wrong", "proven right", "open",
+                          "known faults", "which", "may be"}};
+  const std::string distinct = "SELECT DISTINCT data, stage, kind, backend FROM looked JOIN model ON model.id = model ";
+  for (const OpenRun& run : runs) {
+    for (const std::string& backend : run.column("SELECT DISTINCT backend FROM execution ORDER BY backend")) {
+      const std::string here = "WHERE backend = '" + backend + "'";
+      std::vector<std::string> row = {run.name.environment, run.name.mode, backend,
+                                      text(run.count("(" + distinct + here + ")"))};
+      for (const char* proof : {"wrong", "right", "open"})
+        row.push_back(text(run.count("(" + distinct + here + " AND proof = '" + proof + "')")));
+      const auto sure = run.column("SELECT DISTINCT fault FROM refound " + here + " AND sure = 1 ORDER BY fault");
+      std::string which, others;
+      for (const std::string& fault : sure) which += (which.empty() ? "" : "; ") + fault;
+      for (const std::string& fault :
+           run.column("SELECT DISTINCT fault FROM refound " + here + " AND sure = 0 ORDER BY fault")) {
+        if (std::ranges::find(sure, fault) == sure.end()) others += (others.empty() ? "" : "; ") + fault;
+      }
+      row.insert(row.end(), {text(static_cast<std::int64_t>(sure.size())), which, others});
+      table.rows.push_back(std::move(row));
+    }
+  }
+  return table;
+}
+
 std::string as_text_table(const Table& table) {
   std::vector<std::size_t> widths;
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
@@ -205,7 +232,8 @@ std::vector<Table> tables_of(const std::vector<RunName>& names) {
     if (!fs::exists(path)) throw Error(name.folder + ": holds no run (there is no muffin.sqlite)");
     runs.push_back({name, open_sqlite(path.string())});
   }
-  return {pairs_table(runs), failures_table(runs), coverage_table(runs), votes_table(runs), threshold_table(runs)};
+  return {pairs_table(runs), failures_table(runs),  coverage_table(runs),
+          votes_table(runs), threshold_table(runs), refound_table(runs)};
 }
 
 std::string in_format(const std::vector<Table>& tables, std::string_view format) {

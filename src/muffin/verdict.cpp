@@ -141,7 +141,7 @@ void find_nans(const Model& model, const std::vector<Trace>& traces, Verdict& ve
       });
       const bool only =
           std::ranges::any_of(traces, [&](const Trace& other) { return other.ran() && !has_nan(other.outputs[i]); });
-      if (here && only) verdict.nans.push_back({t, model.layers[i].spec.kind});
+      if (here && only) verdict.nans.push_back({t, model.layers[i].spec.kind, static_cast<int>(i)});
       break;
     }
   }

@@ -58,6 +58,7 @@ struct Vote {
 struct NanLayer {
   std::size_t trace = 0;
   std::string kind = {};
+  int layer = -1;
 };
 
 // A library that does not do what another does.
