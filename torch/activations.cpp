@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "ops/elementwise/activation_gradient.h"
 #include "torch/lowering.h"
 
 namespace finity {
@@ -84,12 +85,8 @@ void lower_celu(TorchCall& call) {
   call.out(0, at::add(at::clamp_min(x, 0), at::clamp_max(other, 0)));
 }
 
-// The defaults got more digits in opset 6.
 void lower_selu(TorchCall& call) {
-  const bool early = call.version() < 6;
-  const double alpha = call.real("alpha", static_cast<double>(early ? 1.6732F : 1.67326319217681884765625F));
-  const double gamma = call.real("gamma", static_cast<double>(early ? 1.0507F : 1.05070102214813232421875F));
-  call.out(0, at::mul(exponential_linear(call.in(0), alpha), gamma));
+  call.out(0, at::mul(exponential_linear(call.in(0), selu_alpha(call)), selu_gamma(call)));
 }
 
 void lower_hard_sigmoid(TorchCall& call) {

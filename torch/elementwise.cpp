@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "ops/shared/legacy_broadcast.h"
 #include "torch/lowering.h"
 
 namespace finity {
@@ -254,8 +255,7 @@ at::Tensor as_float(const at::Tensor& x) { return is_integral(x) ? x.to(at::kDou
 at::Tensor aligned_right(const TorchCall& call) {
   const at::Tensor& a = call.in(0);
   const at::Tensor& b = call.in(1);
-  const bool legacy = call.op().identity.domain.empty() && call.version() < 7 && call.integer("broadcast", 0) != 0;
-  if (!legacy) return b;
+  if (!broadcasts_legacy(call)) return b;
   if (b.numel() == 1) return b.reshape({});
   const std::int64_t axis = call.integer("axis", -1);
   if (axis == -1) return b;  // lined up at the end

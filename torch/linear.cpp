@@ -2,6 +2,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "ops/linear/gemm_attrs.h"
 #include "torch/lowering.h"
 
 namespace finity {
@@ -20,10 +21,9 @@ at::Tensor gemm(const TorchCall& call) {
   at::Tensor a = call.in(0);
   at::Tensor b = call.in(1);
   if (a.dim() != 2 || b.dim() != 2) throw Error("inputs A and B are not matrices");
-  if (call.integer("transA") != 0) a = a.t();
-  if (call.integer("transB") != 0) b = b.t();
-  const double alpha = call.real("alpha");
-  const double beta = call.real("beta");
+  const auto [alpha, beta, turned_a, turned_b] = read_gemm(call);
+  if (turned_a) a = a.t();
+  if (turned_b) b = b.t();
   at::Tensor product = matrix_product(a, b);
   const bool scaled = alpha != 1 || (call.has(2) && beta != 1);
   if (is_integral(product) && scaled) product = product.to(at::kDouble);

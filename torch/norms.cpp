@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "ops/elementwise/dropout_attrs.h"
 #include "ops/norm/norm_attrs.h"
 #include "torch/lowering.h"
 
@@ -185,7 +186,8 @@ void lower_local_response_norm(TorchCall& call) {
 
 // The reference draws which elements stay, from ones of the same shape, so that both drop the same ones.
 void lower_dropout(TorchCall& call) {
-  const bool trains = call.version() < 7 ? call.integer("is_test") == 0 : call.has(2) && call.in(2).item<bool>();
+  const std::optional<bool> stated = stated_training(call);
+  const bool trains = stated ? *stated : call.in(2).item<bool>();
   const double ratio = !trains ? 0 : call.has(1) ? call.number(1) : call.real("ratio");
   if (!(ratio >= 0 && ratio < 1)) throw Error("ratio is " + std::to_string(ratio) + ", expected 0 <= ratio < 1");
   const at::Tensor& x = call.in(0);

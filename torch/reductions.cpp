@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "ops/reduce/reduce_attrs.h"
+#include "ops/reduce/softmax_attrs.h"
 #include "torch/lowering.h"
 
 namespace finity {
@@ -136,14 +137,14 @@ void lower_running(TorchCall& call) {
   call.out(0, reverse ? at::flip(result, {axis}) : result);
 }
 
-// Before opset 13 all axes from `axis` on are one row; f works on the last axis then.
+// Where all axes from one on are a row, f works on the last axis of a matrix.
 template <at::Tensor (*F)(const at::Tensor&, std::int64_t)>
 void by_rows(TorchCall& call) {
   const at::Tensor& x = call.in(0);
-  const bool flat = call.version() < 13;
-  const std::int64_t axis = axis_of(call.integer("axis", flat ? 1 : -1), x.dim());
+  const SoftmaxAttrs attrs = read_softmax(call);
+  const std::int64_t axis = axis_of(attrs.axis, x.dim());
   if (x.numel() == 0) return call.out(0, x);
-  if (!flat) return call.out(0, F(x, axis));
+  if (!attrs.flat) return call.out(0, F(x, axis));
   const std::int64_t rows = c10::multiply_integers(x.sizes().slice(0, static_cast<std::size_t>(axis)));
   call.out(0, F(x.reshape({rows, x.numel() / rows}), 1).reshape(x.sizes()));
 }

@@ -17,15 +17,19 @@ std::string csv_cell(const std::string& text) {
 }  // namespace
 
 std::string table_text(const std::vector<Cells>& lines) {
+  // What ends a shorter line, an error say, makes no column wider.
   std::vector<std::size_t> widths;
+  for (const Cells& line : lines) widths.resize(std::max(widths.size(), line.size()));
   for (const Cells& line : lines) {
-    widths.resize(std::max(widths.size(), line.size()));
-    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
+    const std::size_t count = line.size() < widths.size() && !line.empty() ? line.size() - 1 : line.size();
+    for (std::size_t i = 0; i < count; ++i) widths[i] = std::max(widths[i], line[i].size());
   }
   std::string text;
   for (const Cells& line : lines) {
     std::string one;
-    for (std::size_t i = 0; i < line.size(); ++i) one += line[i] + std::string(widths[i] - line[i].size() + 2, ' ');
+    for (std::size_t i = 0; i < line.size(); ++i) {
+      one += line[i] + std::string(std::max(widths[i], line[i].size()) - line[i].size() + 2, ' ');
+    }
     text += one.substr(0, one.find_last_not_of(' ') + 1) + "\n";
   }
   return text;

@@ -116,6 +116,13 @@ Guess guess_integer(const std::string& words, DType dtype, std::int64_t indexed_
   return {from_bounds(dtype, natural ? 0.0 : std::max(-kMost - 1, lowest_finite(dtype)), std::min(kMost, max)), type};
 }
 
+// What is called a batch and has more axes than one, or nobody knows how many, is what a batch holds.
+bool is_size(const std::string& words, const Type& type) {
+  const std::string last = last_word_of(words);
+  if (last == " batch ") return type.ranked && type.shape.size() <= 1;
+  return has_word(last, kSizeWords);
+}
+
 Guess guess_float(const std::string& words, const Type& type, DType dtype) {
   const std::string text(name(dtype));
   const double max = max_finite(dtype);
@@ -126,7 +133,7 @@ Guess guess_float(const std::string& words, const Type& type, DType dtype) {
   if (const NamedKind kind = kind_by_name(words); kind.what != nullptr) {
     return guess(kind.lo, kind.hi, std::string(kind.what) + " by its name");
   }
-  if (has_word(last_word_of(words), kSizeWords)) return guess(0, 1e6, "a size or rate by its name");
+  if (is_size(words, type)) return guess(0, 1e6, "a size or rate by its name");
   if (looks_like_image(words, type)) return guess(-255, 255, "an image by its name or shape");
   if (has_word(words, kSoundWords)) return guess(-32768, 32768, "sound by its name");
   if (has_word(words, kPlaceWords)) return guess(-1e5, 1e5, "coordinates by its name");
@@ -146,13 +153,13 @@ std::int64_t axis_size(const Node& node, const Type& type, std::int64_t usual) {
   return type.shape[static_cast<std::size_t>(axis)].size;
 }
 
-bool is_op(const Node& node, std::string_view name) { return node.domain.empty() && node.op_type == name; }
-
 // The axis that operand `operand` of the node indexes, as a size; -1 when it indexes none or the size is unknown.
 std::int64_t indexed_by(const Node& node, std::size_t operand, const Types& types, bool classes) {
   if (node.op == nullptr || node.inputs.empty() || !node.inputs[0].valid()) return -1;
-  if (classes && operand == 0 && is_op(node, "OneHot")) return axis_size(node, types[node.outputs[0]], -1);
   const Signature& signature = signature_of(*node.op);
+  // Rows with a single one: the classes are an axis of the result.
+  const bool spreads = operand == 0 && !signature.inputs.empty() && signature.inputs[0].name == "indices";
+  if (classes && spreads && signature.attr("axis") != nullptr) return axis_size(node, types[node.outputs[0]], -1);
   const bool indexes = operand > 0 && operand < signature.inputs.size() && signature.inputs[0].name == "data" &&
                        signature.inputs[operand].name == "indices";
   if (!indexes || signature.attr("axis") == nullptr) return -1;
@@ -161,7 +168,8 @@ std::int64_t indexed_by(const Node& node, std::size_t operand, const Types& type
 
 // Does the result hold elements of this operand?
 bool hands_on(const Node& node, std::size_t operand, bool classes) {
-  return operand == 0 ? carries(node) : classes && is_op(node, "Where");
+  if (operand == 0) return carries(node);
+  return classes && node.op != nullptr && node.op->traits.elements == ElementSource::chosen;
 }
 
 std::vector<std::int64_t> sizes_of_axes(const Graph& graph, const Types& types, bool classes) {

@@ -7,45 +7,36 @@
 #include "check/convert.h"
 #include "ops/table/rule_group.h"
 #include "tensor/convert.h"
+#include "tensor/float_formats.h"
 
 namespace finity {
 
 namespace {
 
+bool may_be_flushed(const Range& range, double normal) {
+  return range.has_finite() && range.lo < normal && range.hi > -normal;
+}
+
 // A range of numbers of which those below the smallest normal one become zero.
-bool flush_range(Range& range, double normal) {
-  const bool touched = range.has_finite() && range.lo < normal && range.hi > -normal;
-  if (!touched) return false;
+Range flushed(Range range, double normal) {
+  if (!may_be_flushed(range, normal)) return range;
   range.lo = std::min(range.lo, 0.0);
   range.hi = std::max(range.hi, 0.0);
   range.nonzero = false;
-  return true;
-}
-
-// Sources were flushed when they were computed, and flushing keeps order, so what compares elements with one another
-// stays true; what was computed of them may be off by what flushing takes away.
-void flush_relation(Relation& relation, double normal) {
-  if (auto* rows = std::get_if<RowBound>(&relation)) flush_range(rows->in, normal);
-  if (auto* split = std::get_if<CaseSplit>(&relation)) flush_range(split->in, normal);
-  if (auto* maximum = std::get_if<MaximumOf>(&relation)) {
-    if (maximum->relative != 0 || maximum->absolute != 0) maximum->absolute += normal;
-  }
-  if (auto* bound = std::get_if<AggregateBound>(&relation)) {
-    const bool element = bound->of == Of::largest || bound->of == Of::smallest || bound->of == Of::magnitude;
-    if (!element || !bound->is_exact() || bound->factor != 1) bound->absolute += normal;
-  }
+  return range;
 }
 
 }  // namespace
 
 void flush_subnormals(AbsTensor& range) {
   if (!is_float(range.dtype)) return;
-  const double normal = std::ldexp(1.0, float_format(range.dtype).min_exponent);
-  bool touched = false;
-  for (Range& cell : range.cells) touched = flush_range(cell, normal) || touched;
-  if (touched) {
+  const double normal = min_normal(range.dtype);
+  const auto flush = [&](const Range& cell) { return flushed(cell, normal); };
+  const auto touches = [&](const Range& cell) { return may_be_flushed(cell, normal); };
+  if (std::ranges::any_of(range.cells, touches)) {
+    for (Range& cell : range.cells) cell = flush(cell);
     range.exact.reset();
-    for (Relation& relation : range.relations) flush_relation(relation, normal);
+    for (Relation& relation : range.relations) relation = flushed(relation, range.dtype, flush);
   }
   // Forms and orders speak of numbers that were not flushed.
   range.forms.clear();
@@ -54,7 +45,7 @@ void flush_subnormals(AbsTensor& range) {
 
 bool has_subnormals(const Tensor& tensor) {
   if (!is_float(tensor.dtype())) return false;
-  const double normal = std::ldexp(1.0, float_format(tensor.dtype()).min_exponent);
+  const double normal = min_normal(tensor.dtype());
   return std::ranges::any_of(elements<double>(tensor), [&](double x) { return x != 0 && std::abs(x) < normal; });
 }
 

@@ -162,7 +162,8 @@ void add_fuzz(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<Options>();
   fuzz::CampaignOptions& campaign = options->campaign;
   command->add_option("--backends", options->backends, "Libraries to test: torch, ort@1.30.0, ... (default torch,ort)");
-  command->add_option("--models", campaign.models, "Stop after so many models in all")->check(CLI::PositiveNumber);
+  command->add_option("--models", campaign.models, "Stop after so many models in all")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
   command->add_option("--time", options->time, "Stop after so long: 90s, 10m, 2h");
   command->add_option("--seed", campaign.seed, "The same seed makes the same models (default 1)");
   command->add_option("--workdir", campaign.workdir, "Folder for the database and the findings");

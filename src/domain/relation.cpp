@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "domain/aggregate.h"
+#include "tensor/float_formats.h"
 
 namespace finity {
 
@@ -268,6 +269,37 @@ Relation loosened(const Relation& relation, DType dtype) {
       },
       [&](MaximumOf maximum) -> Relation {
         add_rounding(dtype, Of::largest, maximum.relative, maximum.absolute);
+        return maximum;
+      },
+  };
+  return std::visit(change, relation);
+}
+
+// Flushing keeps order, so what compares elements with one another stays true; what was computed of them may be off by
+// what it takes away.
+Relation flushed(const Relation& relation, DType dtype, const RangeMap& f) {
+  const double normal = min_normal(dtype);
+  const Overloaded change{
+      [&](RowBound rows) -> Relation {
+        rows.in = f(rows.in);
+        // A sum loses what every one of its terms loses.
+        constexpr double kTerms = 0x1p20;
+        const bool element = is_extreme(rows.of) || rows.of == Of::magnitude;
+        if (!element && rows.in.has_finite()) rows.in.lo = next_down(DType::float64, rows.in.lo - kTerms * normal);
+        return rows;
+      },
+      [&](CaseSplit split) -> Relation {
+        split.in = f(split.in);
+        return split;
+      },
+      [&](AggregateBound bound) -> Relation {
+        const bool element = is_extreme(bound.of) || bound.of == Of::magnitude;
+        if (!element || !bound.is_exact() || bound.factor != 1) bound.absolute += normal;
+        return bound;
+      },
+      [](const ProductBound& bound) -> Relation { return bound; },  // magnitudes only get smaller
+      [&](MaximumOf maximum) -> Relation {
+        if (maximum.relative != 0 || maximum.absolute != 0) maximum.absolute += normal;
         return maximum;
       },
   };

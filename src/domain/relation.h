@@ -157,6 +157,8 @@ Relations mapped(const Relations& relations, Monotone monotone, const RangeMap& 
 std::optional<Relation> scaled(const Relation& relation, double factor, DType dtype, const RangeMap& f);
 // Either side may be rounded into the format, and was not when the relation was found.
 Relation loosened(const Relation& relation, DType dtype);
+// Elements below the smallest normal number may have become zero, after sources had; `f` does so with ranges.
+Relation flushed(const Relation& relation, DType dtype, const RangeMap& f);
 
 // ---- truth -------------------------------------------------------------------
 // Elements of a source; null when they are not known.

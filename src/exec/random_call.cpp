@@ -139,7 +139,7 @@ class Maker {
   }
 
   std::string text(const AttrSpec& spec) {
-    return spec.choices.empty() ? std::string(rng_.below(3), 'i') : spec.choices[rng_.below(spec.choices.size())];
+    return spec.choices.empty() ? std::string(rng_.below(3), 'i') : spec.choices[rng_.below(spec.choices.size())].text;
   }
   template <class T, class F>
   std::vector<T> list(F item) {

@@ -18,7 +18,10 @@ Answer asked(const Ask& ask) {
     try {
       Answer answer = ask();
       const bool crashed = answer.outcome == Answer::Outcome::crashed;
-      if (!crashed || !ended_from_outside(answer.text) || i == kMoreTries) return answer;
+      // What has not yet looked at the model is slow for other reasons.
+      const bool slow = answer.outcome == Answer::Outcome::late && answer.stage == Stage::start;
+      const bool outside = slow || (crashed && ended_from_outside(answer.text));
+      if (!outside || i == kMoreTries) return answer;
     } catch (const Error& error) {  // also while it was starting
       if (!ended_from_outside(error.what()) || i == kMoreTries) throw;
     }

@@ -20,8 +20,15 @@ struct Box {
   DType dtype = DType::undefined;
   Dims dims = {};
   std::vector<Range> cells = {};  // one per element; empty although there are elements: nothing is known
+  // Of each cell whether NaN and infinities in it are those that operands hold, and not what became too large on the
+  // way, of which nothing is claimed. Empty: none is.
+  std::vector<bool> meant = {};
 
   bool present() const { return dtype != DType::undefined; }
+  // Whether a result outside this cell is wrong.
+  bool claims(std::size_t i) const { return !holds_more(i) || (i < meant.size() && meant[i]); }
+  bool holds_more(std::size_t i) const { return cells[i].nan || cells[i].pinf || cells[i].ninf; }
+  bool means_more() const;  // somewhere NaN or an infinity is meant
   bool decided() const;
   bool is_point() const;
 };

@@ -43,26 +43,6 @@ bool among(std::span<const std::string_view> names, std::string_view name) {
 
 }  // namespace
 
-std::int64_t Drawing::int_of(std::string_view name, std::int64_t fallback) const {
-  const Attr* found = d_.step.attrs.find(name);
-  const auto* value = found == nullptr ? nullptr : std::get_if<std::int64_t>(found);
-  return value == nullptr ? fallback : *value;
-}
-
-std::vector<std::int64_t> Drawing::ints_of(std::string_view name) const {
-  const Attr* found = d_.step.attrs.find(name);
-  const auto* value = found == nullptr ? nullptr : std::get_if<std::vector<std::int64_t>>(found);
-  return value == nullptr ? std::vector<std::int64_t>() : *value;
-}
-
-std::vector<std::int64_t> Drawing::axes() {
-  std::vector<std::int64_t> result;
-  for (std::int64_t axis = 0; axis < rank(); ++axis) {
-    if (g_.chance(45)) result.push_back(g_.chance(30) ? axis - rank() : axis);
-  }
-  return result;
-}
-
 std::optional<Attr> Drawing::int_attr(const AttrSpec& spec) {
   constexpr std::int64_t kTargets[] = {1, 1, 1, 11, 6, 7, 2, 3, 9, 10};  // ONNX's numbers of element types
   if (among(kFlags, spec.name)) return g_.between(0, 1);
@@ -95,11 +75,10 @@ std::optional<Attr> Drawing::ints_attr(const AttrSpec& spec) {
   else if (spec.name == "strides") fill(spatial(), 1, 3);
   else if (spec.name == "dilations") fill(spatial(), 1, g_.chance(70) ? 2 : 3);
   else if (spec.name == "output_padding") fill(spatial(), 0, 2);
-  else if (spec.name == "pads") fill(2 * (op_.identity.name == "Pad" ? rank() : spatial()), 0, g_.chance(70) ? 1 : 3);
-  else if (spec.name == "axes") {
-    list = axes();
-    if (op_.identity.name == "Squeeze" && list.empty()) return std::nullopt;
-  } else if (spec.name == "perm") {
+  else if (spec.name == "pads")
+    fill(2 * (signature_.attr("kernel_shape") == nullptr ? rank() : spatial()), 0, g_.chance(70) ? 1 : 3);
+  else if (spec.name == "axes") list = some_axes();
+  else if (spec.name == "perm") {
     for (std::int64_t i = 0; i < rank(); ++i) list.push_back(i);
     // The order that changes nothing is a case of its own.
     for (std::size_t i = list.size(); !g_.chance(15) && i > 1; --i) std::swap(list[i - 1], list[g_.rng().below(i)]);
@@ -124,38 +103,23 @@ std::optional<Attr> Drawing::attr(const AttrSpec& spec) {
   if (spec.kind == "int" || spec.name == "p" || spec.name == "to") return int_attr(spec);
   if (spec.kind == "ints") return ints_attr(spec);
   if (spec.kind == "float") return float_attr(spec);
-  if (spec.kind == "string" && !spec.choices.empty()) return spec.choices[g_.rng().below(spec.choices.size())];
-  return std::nullopt;
-}
-
-// A pool's window that lies in the margin alone has nothing to take the mean or the largest of.
-void Drawing::keep_windows_inside() {
-  const std::vector<std::int64_t> kernel = ints_of("kernel_shape");
-  std::vector<std::int64_t> pads = ints_of("pads");
-  if (!op_.identity.name.ends_with("Pool") || pads.empty() || kernel.empty()) return;
-  for (std::size_t i = 0; i < pads.size(); ++i) pads[i] = std::min(pads[i], kernel[i % kernel.size()] - 1);
-  d_.step.attrs.set("pads", pads);
+  if (spec.kind != "string" || spec.choices.empty()) return std::nullopt;
+  const Choice& choice = spec.choices[g_.rng().below(spec.choices.size())];
+  if (!has(choice.versions)) return std::nullopt;
+  return choice.text;
 }
 
 void Drawing::draw_attrs() {
   constexpr std::string_view kNeeded[] = {"kernel_shape", "to", "hidden_size", "blocksize", "size", "num_groups"};
   for (const AttrSpec& spec : signature_.attrs) {
+    if (!has(spec.versions)) continue;
     if (!among(kNeeded, spec.name) && !g_.aims_at(spec.name) && g_.chance(spec.name == "auto_pad" ? 75 : 45)) continue;
-    // A kernel's shape follows from its weights and may be left out.
-    if (spec.name == "kernel_shape" && op_.identity.name.starts_with("Conv") && g_.chance(40)) continue;
     std::optional<Attr> drawn = attr(spec);
     if (drawn) d_.step.attrs.set(spec.name, std::move(*drawn));
   }
-  keep_windows_inside();
   // Explicit pads contradict any other way to pad.
   const Attr* automatic = d_.step.attrs.find("auto_pad");
-  const bool explicit_pads = automatic == nullptr || std::get<std::string>(*automatic) == "NOTSET";
-  if (explicit_pads) return;
-  Attrs kept;
-  for (const auto& [name, value] : d_.step.attrs) {
-    if (name != "pads") kept.set(name, value);
-  }
-  d_.step.attrs = std::move(kept);
+  if (automatic != nullptr && std::get<std::string>(*automatic) != "NOTSET") drop("pads");
 }
 
 }  // namespace finity::fuzz

@@ -19,22 +19,8 @@ bool repeats(const std::vector<Param>& params) {
   return !params.empty() && (params.back().arity == Param::Arity::some || params.back().arity == Param::Arity::any);
 }
 
-// Ops over windows and channels: batch, channels, space.
-bool has_space(const Signature& signature, const OpDef& op) {
-  constexpr std::string_view kSpatial[] = {"GlobalMaxPool",
-                                           "GlobalAveragePool",
-                                           "GlobalLpPool",
-                                           "BatchNormalization",
-                                           "InstanceNormalization",
-                                           "LRN",
-                                           "GroupNormalization",
-                                           "DepthToSpace",
-                                           "SpaceToDepth",
-                                           "Upsample",
-                                           "MeanVarianceNormalization"};
-  return signature.attr("kernel_shape") != nullptr ||
-         std::ranges::find(kSpatial, op.identity.name) != std::end(kSpatial);
-}
+// Batch, channels and mostly two axes of space.
+std::int64_t image_rank(Grower& g) { return g.chance(3) ? g.between(1, 2) : g.chance(65) ? 4 : g.chance(70) ? 3 : 5; }
 
 }  // namespace
 
@@ -51,9 +37,14 @@ std::int64_t Drawing::size() {
 
 Dims Drawing::first_dims() {
   std::int64_t rank = g_.between(1, 4);
-  if (has_space(signature_, op_)) rank = g_.chance(3) ? g_.between(1, 2) : g_.chance(65) ? 4 : g_.chance(70) ? 3 : 5;
-  if (op_.identity.name == "Gemm") rank = 2;
-  if (op_.identity.name == "LSTM" || op_.identity.name == "GRU" || op_.identity.name == "RNN") rank = 3;
+  switch (op_.drawing.first) {
+    case FirstOperand::matrix: rank = 2; break;
+    case FirstOperand::sequence: rank = 3; break;
+    case FirstOperand::image: rank = image_rank(g_); break;
+    case FirstOperand::any:
+      if (signature_.attr("kernel_shape") != nullptr) rank = image_rank(g_);
+      break;
+  }
   if (g_.chance(2)) rank = 0;
   Dims dims;
   // Square shapes hide and reveal mistakes that others do not.
@@ -80,29 +71,19 @@ DType Drawing::dtype_of(const ParamType& type) {
 }
 
 // What only is computed with or moved may be any number; what says how large a result is must not be.
-Tensor Drawing::draw(DType dtype, Dims dims) {
-  constexpr std::string_view kAnyNumber[] = {
-      "ArgMax",    "ArgMin", "TopK",          "Concat",      "Pad",
-      "CumSum",    "Unique", "MatMulInteger", "ConvInteger", "DequantizeLinear",
-      "Transpose", "Gather", "Resize",        "MaxPool",     "DynamicQuantizeLinear"};
-  const bool any = op_.traits.elementwise || op_.traits.elements != ElementSource::computed ||
-                   op_.identity.name.starts_with("Reduce") || op_.identity.name.starts_with("QLinear") ||
-                   std::ranges::find(kAnyNumber, op_.identity.name) != std::end(kAnyNumber);
-  const bool ends = any && !is_float(dtype) && op_.identity.name != "Pow" && g_.draws_ends();
-  return ends ? g_.draw(dtype, std::move(dims), ValueClass::ends) : g_.draw(dtype, std::move(dims));
+Tensor Drawing::draw_operand(DType dtype, Dims dims) {
+  const Ends ends = op_.drawing.ends;
+  const bool moved_or_single = op_.traits.elementwise || op_.traits.elements != ElementSource::computed;
+  const bool may = ends == Ends::given || (ends == Ends::as_traits && moved_or_single);
+  const bool draws = may && !is_float(dtype) && g_.draws_ends();
+  return draws ? g_.draw(dtype, std::move(dims), ValueClass::ends) : g_.draw(dtype, std::move(dims));
 }
 
-std::string Drawing::give(Tensor tensor, int constant_percent) {
+void Drawing::add(Tensor tensor, int constant_percent) {
   std::string name = g_.new_name(g_.chance(constant_percent) ? "c" : "x");
   if (name.front() == 'c') d_.constants.insert(name);
   d_.given[name] = std::move(tensor);
-  return name;
-}
-
-std::string Drawing::give_ints(const std::vector<std::int64_t>& values) { return give(Tensor::vector_of(values), 85); }
-
-std::string Drawing::give_float(Dims dims, ValueClass values) {
-  return give(g_.draw(x_type_, std::move(dims), values), 70);
+  d_.step.inputs.push_back(std::move(name));
 }
 
 // An operand of the same kind that exists already, so that graphs are more than trees.
@@ -116,7 +97,7 @@ std::string Drawing::existing(DType dtype, const Dims& dims) {
   return fitting.empty() ? std::string() : fitting[g_.rng().below(fitting.size())];
 }
 
-void Drawing::generic_operands() {
+void Drawing::operands_by_signature() {
   const std::size_t extra = repeats(signature_.inputs) ? g_.rng().below(3) : 0;
   for (std::size_t i = 1; i < signature_.inputs.size() + extra; ++i) {
     const Param& param = *Signature::param(signature_.inputs, i);
@@ -133,10 +114,8 @@ void Drawing::generic_operands() {
     }
     const bool index = dtype == DType::int64 && x_type_ != DType::int64;
     Dims dims = index && g_.chance(50) ? Dims{g_.between(0, 3)} : broadcastable(x_);
-    Tensor tensor = draw(dtype, std::move(dims));
-    d_.step.inputs.push_back(give(std::move(tensor), 50));
+    add(draw_operand(dtype, std::move(dims)), 50);
   }
-  while (!d_.step.inputs.empty() && d_.step.inputs.back().empty()) d_.step.inputs.pop_back();
 }
 
 void Drawing::add_outputs() {
@@ -147,48 +126,46 @@ void Drawing::add_outputs() {
     ++count;
   }
   if (repeats(signature_.outputs)) count = many_outputs_;
-  if (op_.identity.name == "BatchNormalization" || op_.identity.name == "Dropout") count = 1;
+  if (op_.drawing.results > 0) count = op_.drawing.results;
   d_.step.outputs.assign(std::max<std::size_t>(count, 1), "y");
 }
 
-std::optional<Drawn> Drawing::draw(const std::string& first) {
-  if (signature_.inputs.empty()) {
-    draw_attrs();
-    add_outputs();
-    return std::move(d_);
-  }
-  const Param& param = signature_.inputs.front();
-  // A logarithm or a root as an integer has no meaning, nor a fraction of an integer product.
-  floats_only_ = op_.identity.name.starts_with("ReduceLog") || op_.identity.name == "ReduceL2" ||
-                 op_.identity.name == "Gemm" || (op_.identity.name == "Pad" && g_.opset() < 13);
-  in_float_ = op_.identity.name == "HardSwish";  // whether its 1/6 is a float in doubles is not said
-  if (param.type.kind == Type::Kind::sequence || param.type.kind == Type::Kind::optional) return std::nullopt;
+bool Drawing::has_meaning(DType dtype) const {
+  return op_.drawing.means == nullptr || op_.drawing.means(dtype, g_.opset());
+}
+
+// What exists already when it is named, else something new. False when the op does not take it.
+bool Drawing::add_first(const Param& param, const std::string& first) {
+  if (param.type.kind == Type::Kind::sequence || param.type.kind == Type::Kind::optional) return false;
+  const bool any = param.type.kind == Type::Kind::unknown;
   if (first.empty()) {
     x_type_ = dtype_of(param.type);
-    if (x_type_ == DType::string || is_complex(x_type_)) return std::nullopt;
-    if (floats_only_ && !is_float(x_type_)) return std::nullopt;
-    if (in_float_ && x_type_ == DType::float64) x_type_ = DType::float32;
-    if (in_float_ && !param.type.variable.empty()) dtypes_[param.type.variable] = x_type_;
+    if (x_type_ == DType::string || is_complex(x_type_) || !has_meaning(x_type_)) return false;
     x_ = first_dims();
-    d_.step.inputs.push_back(give(draw(x_type_, x_), 5));
-  } else {
-    const Tensor& tensor = g_.value(first);
-    x_type_ = tensor.dtype();
-    const bool any = param.type.kind == Type::Kind::unknown;
-    if (!any && !param.type.dtypes[static_cast<std::size_t>(x_type_)]) return std::nullopt;
-    if ((floats_only_ && !is_float(x_type_)) || (in_float_ && x_type_ == DType::float64)) return std::nullopt;
-    if (!param.type.variable.empty()) dtypes_[param.type.variable] = x_type_;
-    x_ = tensor.dims();
-    d_.step.inputs.push_back(first);
+    add(draw_operand(x_type_, x_), 5);
+    return true;
   }
+  const Tensor& tensor = g_.value(first);
+  x_type_ = tensor.dtype();
+  if ((!any && !param.type.dtypes[static_cast<std::size_t>(x_type_)]) || !has_meaning(x_type_)) return false;
+  if (!param.type.variable.empty()) dtypes_[param.type.variable] = x_type_;
+  x_ = tensor.dims();
+  d_.step.inputs.push_back(first);
+  return true;
+}
+
+std::optional<Drawn> Drawing::drawn(const std::string& first) {
+  if (!signature_.inputs.empty() && !add_first(signature_.inputs.front(), first)) return std::nullopt;
   draw_attrs();
-  if (!special_operands()) generic_operands();
+  const bool added = op_.drawing.operands != nullptr && op_.drawing.operands(*this);
+  if (!added) operands_by_signature();
+  while (!d_.step.inputs.empty() && d_.step.inputs.back().empty()) d_.step.inputs.pop_back();
   add_outputs();
   return std::move(d_);
 }
 
 std::optional<Drawn> draw_step(Grower& grower, const OpDef& op, const std::string& first) {
-  return Drawing(grower, op).draw(first);
+  return Drawing(grower, op).drawn(first);
 }
 
 }  // namespace finity::fuzz

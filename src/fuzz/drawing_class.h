@@ -1,5 +1,5 @@
-// The inside of draw_step(): drawing.cpp has dtypes and generic operands, draw_attrs.cpp attributes, draw_operands.cpp
-// the operands of ops that want certain shapes.
+// The inside of draw_step(): drawing.cpp has formats and operands, draw_attrs.cpp attributes. Ops that want operands of
+// certain shapes add them themselves (OpDrawing::operands).
 #pragma once
 
 #include <map>
@@ -8,51 +8,47 @@
 #include <vector>
 
 #include "fuzz/drawing.h"
+#include "ops/table/draw_call.h"
 
 namespace finity::fuzz {
 
-class Drawing {
+class Drawing : public DrawCall {
  public:
   Drawing(Grower& grower, const OpDef& op);
-  std::optional<Drawn> draw(const std::string& first);
+  std::optional<Drawn> drawn(const std::string& first);
 
  private:
-  std::int64_t size();
+  const OpDef& op() const override { return op_; }
+  int opset() const override { return g_.opset(); }
+  const Dims& dims() const override { return x_; }
+  DType dtype() const override { return x_type_; }
+  Attrs& attrs() override { return d_.step.attrs; }
+  Rng& rng() override { return g_.rng(); }
+  Tensor draw(DType dtype, Dims dims) override { return g_.draw(dtype, std::move(dims)); }
+  Tensor draw(DType dtype, Dims dims, ValueClass values) override { return g_.draw(dtype, std::move(dims), values); }
+  std::int64_t size() override;
+  Dims broadcastable(const Dims& dims) override { return g_.broadcastable(dims); }
+  void add(Tensor tensor, int constant_percent) override;
+  void leave_out() override { d_.step.inputs.emplace_back(); }
+  void ask_for(std::size_t results) override { many_outputs_ = results; }
+
+  bool has_meaning(DType dtype) const;
+  // Operator sets are those of the default domain.
+  bool has(const Versions& versions) const { return !op_.identity.domain.empty() || versions.hold(g_.opset()); }
   Dims first_dims();
   DType dtype_of(const ParamType& type);
-  Tensor draw(DType dtype, Dims dims);
-  std::string give(Tensor tensor, int constant_percent);
-  std::string give_ints(const std::vector<std::int64_t>& values);
-  std::string give_float(Dims dims, ValueClass values = ValueClass::normal);
-  Dims broadcastable(const Dims& dims) { return g_.broadcastable(dims); }
+  bool add_first(const Param& param, const std::string& first);
+  // Perhaps with integers at the ends of their type.
+  Tensor draw_operand(DType dtype, Dims dims);
   std::string existing(DType dtype, const Dims& dims);
-  void generic_operands();
+  void operands_by_signature();
   void add_outputs();
 
   void draw_attrs();
-  void keep_windows_inside();
   std::optional<Attr> attr(const AttrSpec& spec);
   std::optional<Attr> int_attr(const AttrSpec& spec);
   std::optional<Attr> ints_attr(const AttrSpec& spec);
   std::optional<Attr> float_attr(const AttrSpec& spec);
-  std::int64_t int_of(std::string_view name, std::int64_t fallback) const;
-  std::vector<std::int64_t> ints_of(std::string_view name) const;
-  std::vector<std::int64_t> axes();
-
-  // True when the op is one that is known here.
-  bool special_operands();
-  bool window_operands();
-  bool norm_operands();
-  bool movement_operands();
-  bool index_operands();
-  void resize_operands();
-  bool linear_operands();
-  bool recurrent_operands();
-  bool quantised_operands();
-
-  std::int64_t rank() const { return static_cast<std::int64_t>(x_.size()); }
-  std::int64_t spatial() const { return std::max<std::int64_t>(rank() - 2, 0); }
-  std::int64_t channels() const { return rank() > 1 ? x_[1] : 1; }
 
   Grower& g_;
   const OpDef& op_;
@@ -62,7 +58,6 @@ class Drawing {
   DType x_type_ = DType::float32;
   std::map<std::string, DType, std::less<>> dtypes_;
   std::size_t many_outputs_ = 2;
-  bool floats_only_ = false, in_float_ = false;
 };
 
 }  // namespace finity::fuzz

@@ -20,8 +20,12 @@ constexpr std::uint64_t kPlaces = 8;
 constexpr int kNewProcesses = 3;
 constexpr int kLooks = 8;
 
-// A number that is wrong and no number at all are faults of different kinds.
-bool is_infinite(const Complaint& c) { return c.symptom == Symptom::wrong_value && std::isinf(c.observed); }
+// A number that is wrong, no number at all, and one in place of NaN or an infinity are faults of different kinds.
+std::string_view kind_of_value(const Complaint& c) {
+  if (c.element < 0) return "";
+  if (!c.expected.has_finite()) return " for no number";
+  return c.symptom == Symptom::wrong_value && std::isinf(c.observed) ? " infinite" : "";
+}
 
 // What a library says when it refuses, without numbers and names that have them: two assertions are two faults.
 std::string words_of(const Complaint& c) {
@@ -52,7 +56,7 @@ std::string words_of(const Complaint& c) {
 
 bool same_fault(const Complaint& a, const Complaint& b) {
   const bool as_written_a = a.level == Optimisation::none, as_written_b = b.level == Optimisation::none;
-  if (a.symptom != b.symptom || is_infinite(a) != is_infinite(b) || a.derivative != b.derivative ||
+  if (a.symptom != b.symptom || kind_of_value(a) != kind_of_value(b) || a.derivative != b.derivative ||
       as_written_a != as_written_b || a.proven != b.proven)
     return false;
   const bool by_step = as_written_a && (a.symptom == Symptom::wrong_value || a.symptom == Symptom::wrong_form ||
@@ -139,6 +143,16 @@ std::string script_of(Backend& backend, const Sample& sample) {
   }
 }
 
+// What a step gives need not be an output of the model. Of a finding it is, so that the model by itself shows the
+// fault.
+Sample showing(const Sample& sample, const Complaint& complaint) {
+  if (complaint.level != Optimisation::none || complaint.derivative || complaint.tensor.empty()) return sample;
+  Sample result = sample;
+  result.outputs = {complaint.tensor};
+  drop_unneeded(result);
+  return result;
+}
+
 std::optional<Finding> make_finding(Backend& backend, const Sample& sample, bool legal, const Complaint& complaint) {
   Counts unused;
   const auto judged = [&](const Sample& candidate) -> std::vector<Complaint> {
@@ -169,7 +183,11 @@ std::optional<Finding> make_finding(Backend& backend, const Sample& sample, bool
   };
   if (!shows_in_a_new_process(sample)) return std::nullopt;
   Finding finding{.backend = backend.spec(), .library = library_of(backend), .complaint = complaint, .legal = legal};
-  finding.sample = reduce(sample, still_shows, {.candidates = hangs ? 6 : dies ? 60 : 500});
+  const Sample shown = showing(sample, complaint);
+  finding.sample = reduce(still_shows(shown) ? shown : sample, still_shows,
+                          {.candidates = hangs  ? 6
+                                         : dies ? 60
+                                                : 500});
   if (!shows_in_a_new_process(finding.sample)) finding.sample = sample;
   const std::vector<Complaint> last = judged(finding.sample);
   if (const Complaint* same = find_same(last, complaint)) finding.complaint = *same;
@@ -256,8 +274,8 @@ void add_versions(Finding& finding, std::vector<Backend>& versions) {
 
 Kind kind_of(const BackendSpec& backend, const Complaint& complaint, const Sample& sample) {
   Kind kind;
-  kind.coarse = backend.text() + " " + std::string(name(complaint.symptom)) +
-                (is_infinite(complaint) ? " infinite" : "") + (complaint.proven ? " " : " small ") + complaint.op +
+  kind.coarse = backend.text() + " " + std::string(name(complaint.symptom)) + std::string(kind_of_value(complaint)) +
+                (complaint.proven ? " " : " small ") + complaint.op +
                 (complaint.level == Optimisation::none ? "" : " optimised");
   if (complaint.symptom == Symptom::exception) kind.coarse += ": " + words_of(complaint);
   kind.fine = kind.coarse;
@@ -273,8 +291,10 @@ Kind kind_of(const BackendSpec& backend, const Complaint& complaint, const Sampl
 std::string key_of(const BackendSpec& backend, const Complaint& complaint, const Sample& sample) {
   const bool law = complaint.symptom == Symptom::broken_law, refused = complaint.symptom == Symptom::exception;
   const std::string more = law ? " (" + complaint.op + ")" : refused ? " (" + words_of(complaint) + ")" : "";
+  const std::string_view value = kind_of_value(complaint);
   std::string key = backend.family + " " + std::string(name(complaint.symptom)) + more +
-                    (is_infinite(complaint) ? " (infinite)" : "") + (complaint.proven ? "" : " (small)") +
+                    (value.empty() ? "" : " (" + std::string(value.substr(1)) + ")") +
+                    (complaint.proven ? "" : " (small)") +
                     (complaint.derivative                    ? " derivative: "
                      : complaint.level == Optimisation::none ? ": "
                                                              : " optimised: ");

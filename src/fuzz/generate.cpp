@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "fuzz/backward.h"
+#include "fuzz/beyond.h"
 #include "fuzz/laws.h"
 #include "fuzz/schedule.h"
 #include "fuzz/spoil.h"
@@ -18,9 +19,11 @@ namespace {
 constexpr std::uint64_t kControl = 5;
 // Every so many samples are a path whose turn it is.
 constexpr std::uint64_t kScheduled = 8;
+// So many of a hundred legal samples get operands that are not finite.
+constexpr std::uint64_t kNotFinite = 6;
 
 int draw_opset(Rng& rng, int newest) {
-  std::vector<int> opsets = {11, 12, 13, 13, 14, 15, 16, 17, 17, 18, 18, 19, 19, 20, 21, 21, 22, 10, 9};
+  std::vector<int> opsets = {11, 12, 13, 13, 14, 15, 16, 17, 17, 18, 18, 19, 19, 20, 21, 21, 22, 23, 24, 10, 9};
   std::erase_if(opsets, [&](int opset) { return opset > newest; });
   return opsets.empty() ? newest : opsets[rng.below(opsets.size())];
 }
@@ -32,83 +35,19 @@ bool has_subgraph(const OpDef& op) {
 
 const OpDef& any(const std::vector<const OpDef*>& ops, Rng& rng) { return *ops[rng.below(ops.size())]; }
 
-// Ops that chains are mostly made of; the rest of the table comes in too, less often.
+// Mostly what chains are often made of; the rest of the table comes in too.
 const OpDef& usual(const std::vector<const OpDef*>& ops, Rng& rng) {
-  constexpr std::string_view kUsual[] = {"Conv",
-                                         "ConvTranspose",
-                                         "MatMul",
-                                         "Gemm",
-                                         "MaxPool",
-                                         "AveragePool",
-                                         "Pad",
-                                         "Pad",
-                                         "Relu",
-                                         "Clip",
-                                         "Sigmoid",
-                                         "Tanh",
-                                         "LeakyRelu",
-                                         "HardSigmoid",
-                                         "Softmax",
-                                         "BatchNormalization",
-                                         "LayerNormalization",
-                                         "Add",
-                                         "Add",
-                                         "Mul",
-                                         "Mul",
-                                         "Sub",
-                                         "Div",
-                                         "Div",
-                                         "Cast",
-                                         "Cast",
-                                         "Cast",
-                                         "Transpose",
-                                         "Transpose",
-                                         "Reshape",
-                                         "Squeeze",
-                                         "Unsqueeze",
-                                         "Flatten",
-                                         "Concat",
-                                         "Split",
-                                         "Slice",
-                                         "Gather",
-                                         "ReduceMean",
-                                         "ReduceSum",
-                                         "ReduceMax",
-                                         "Identity",
-                                         "Neg",
-                                         "Abs",
-                                         "Not",
-                                         "Equal",
-                                         "Where",
-                                         "Expand",
-                                         "Tile",
-                                         "Resize",
-                                         "GlobalAveragePool",
-                                         "Max",
-                                         "Min",
-                                         "Pow",
-                                         "Sqrt",
-                                         "Erf",
-                                         "Dropout",
-                                         "QuantizeLinear",
-                                         "DequantizeLinear",
-                                         "Sum",
-                                         "Shape",
-                                         "Floor",
-                                         "Round",
-                                         "Exp",
-                                         "Log",
-                                         "Gelu",
-                                         "ReduceL2",
-                                         "ArgMax",
-                                         "TopK",
-                                         "CumSum"};
-  if (rng.below(100) < 70) {
-    const std::string_view name = kUsual[rng.below(std::size(kUsual))];
-    const auto found = std::ranges::find(ops, name, [](const OpDef* op) { return op->identity.name; });
-    if (found != ops.end()) return **found;
-  }
-  return any(ops, rng);
+  std::uint64_t all = 0;
+  for (const OpDef* op : ops) all += static_cast<std::uint64_t>(op->drawing.often);
+  if (all == 0 || rng.below(100) >= 70) return any(ops, rng);
+  std::uint64_t place = rng.below(all);
+  const auto here = [&](const OpDef* op) {
+    const auto often = static_cast<std::uint64_t>(op->drawing.often);
+    if (place < often) return true;
+    place -= often;
+    return false;
+  };
+  return **std::ranges::find_if(ops, here);
 }
 
 // Chains with skips: mostly the newest result goes on, sometimes an older one.
@@ -207,8 +146,9 @@ bool holds_one_of(const Sample& sample, const std::vector<std::string>& ops) {
 std::vector<const OpDef*> sample_ops(const GenerateOptions& options) {
   std::vector<const OpDef*> ops;
   for (const OpDef* op : all_ops()) {
-    if (op->identity.name == "Range") continue;  // the reference takes vectors of one element for scalars
-    if (!op->identity.domain.empty() || op->traits.random || op->meaning.eval == nullptr || has_subgraph(*op)) continue;
+    if (op->drawing.never || !op->identity.domain.empty() || op->traits.random || op->meaning.eval == nullptr ||
+        has_subgraph(*op))
+      continue;
     const Signature& signature = signature_of(*op);
     const Type::Kind gives = signature.outputs.front().type.kind;
     if (signature.inputs.empty() || gives == Type::Kind::sequence || gives == Type::Kind::optional) continue;
@@ -230,14 +170,20 @@ Generated generate(std::uint64_t seed, std::uint64_t index, const GenerateOption
     const int opset = draw_opset(rng, options.newest_opset);
     const std::uint64_t kind = rng.below(100);
     if (i == 0 && scheduled) result.sample = draw_path(all, rng, opset, seed, index / kScheduled);
-    else if (kind < 35 || (!options.ops.empty() && kind < 42))
-      result = draw_single(*chosen[(index / 3 + i) % chosen.size()], rng, opset, options.invalid,
+    else if (kind < 35 || (!options.ops.empty() && kind < 42)) {
+      // An op that came later than the operator set is drawn in the first that has it.
+      const OpDef& op = *chosen[(index / 3 + i) % chosen.size()];
+      const int since = std::max(op.identity.since, op.drawing.since);
+      result = draw_single(op, rng, since <= options.newest_opset ? std::max(opset, since) : opset, options.invalid,
                            (index / 3 + i) / chosen.size());
-    else if (kind < 60) result.sample = draw_pattern(rng, opset);
+    } else if (kind < 60) result.sample = draw_pattern(rng, opset);
     else if (kind < 70 && with_backward) result.sample = draw_backward(all, rng);
     else if (kind < 87) result.sample = draw_chain(all, rng, opset, 2 + static_cast<int>(rng.below(2)));
     else result.sample = draw_chain(all, rng, opset, 4 + static_cast<int>(rng.below(6)));
     if (!holds_one_of(result.sample, options.ops) || (result.legal && !is_typed(result.sample))) result = {};
+  }
+  if (result.legal && !result.sample.steps.empty() && rng.below(100) < kNotFinite) {
+    if (std::optional<Sample> changed = with_not_finite(result.sample, rng)) result.sample = std::move(*changed);
   }
   if (result.legal && !result.sample.steps.empty() && rng.below(100) < 20) {
     if (std::optional<Changed> changed = apply_law(result.sample, rng)) {

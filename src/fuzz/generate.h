@@ -14,7 +14,7 @@ struct GenerateOptions {
   std::vector<std::string> ops = {};   // only these, and samples that hold one of them; empty: all
   bool invalid = true;                 // now and then a call that is not legal: no library may die of it
   bool in_turn = true;                 // which op stands behind which is not left to chance alone
-  int newest_opset = 22;               // no library of the campaign reads more
+  int newest_opset = 24;               // no library of the campaign reads more
   std::vector<std::string> runs = {};  // ops that some library of the campaign runs, sorted; empty: nobody asked
 };
 

@@ -166,14 +166,14 @@ std::vector<std::string> Grower::keep(Step step, std::vector<Tensor> results) {
 }
 
 std::vector<std::string> Grower::add(const OpDef& op, const std::string& first) {
-  if (op.meaning.eval == nullptr || op.identity.since > sample_.opset ||
+  if (op.meaning.eval == nullptr || std::max(op.identity.since, op.drawing.since) > sample_.opset ||
       (op.identity.until != 0 && op.identity.until < sample_.opset))
     return {};
   for (int i = 0; i < kTries; ++i) {
     // Two attributes may never go together.
     if (i == kTries / 2) aims_.clear();
     std::optional<Drawn> drawn = draw_step(*this, op, first);
-    if (!drawn || !fits_opset(drawn->step, sample_.opset)) continue;
+    if (!drawn || !fits_opset(op, drawn->step, sample_.opset)) continue;
     for (std::string& output : drawn->step.outputs) output = output.empty() ? output : new_name("y");
     std::optional<std::vector<Tensor>> results = tried(drawn->step, drawn->given);
     if (!results) continue;
@@ -205,90 +205,6 @@ Sample Grower::finish() && {
 
 namespace {
 
-// From which operator set on an op has an attribute, or has it as an operand instead.
-struct Form {
-  std::string_view op, attr;
-  int first = 1, last = 0;
-};
-constexpr Form kForms[] = {{"LayerNormalization", "", 17},
-                           {"Gelu", "", 20},
-                           {"RMSNormalization", "", 23},
-                           {"SimplifiedLayerNormalization", "", 99},
-                           {"AveragePool", "dilations", 19},
-                           {"AveragePool", "ceil_mode", 10},
-                           {"MaxPool", "ceil_mode", 10},
-                           {"MaxPool", "dilations", 10},
-                           {"LpPool", "ceil_mode", 18},
-                           {"LpPool", "dilations", 18},
-                           {"ReduceSum", "noop_with_empty_axes", 13},
-                           {"*Reduce", "noop_with_empty_axes", 18},
-                           {"ReduceSum", "axes", 1, 12},
-                           {"*Reduce", "axes", 1, 17},
-                           {"Squeeze", "axes", 1, 12},
-                           {"Unsqueeze", "axes", 1, 12},
-                           {"Split", "split", 1, 12},
-                           {"Split", "num_outputs", 18},
-                           {"Reshape", "allowzero", 14},
-                           {"Reshape", "shape", 1, 4},
-                           {"Clip", "min", 1, 10},
-                           {"Clip", "max", 1, 10},
-                           {"Pad", "pads", 1, 10},
-                           {"Pad", "value", 1, 10},
-                           {"Slice", "starts", 1, 9},
-                           {"Slice", "ends", 1, 9},
-                           {"Slice", "axes", 1, 9},
-                           {"TopK", "k", 1, 9},
-                           {"TopK", "largest", 11},
-                           {"TopK", "sorted", 11},
-                           {"ArgMax", "select_last_index", 12},
-                           {"ArgMin", "select_last_index", 12},
-                           {"DepthToSpace", "mode", 11},
-                           {"Cast", "saturate", 19},
-                           {"CastLike", "saturate", 19},
-                           {"Shape", "start", 15},
-                           {"Shape", "end", 15},
-                           {"BatchNormalization", "spatial", 1, 8},
-                           {"BatchNormalization", "training_mode", 14},
-                           {"BatchNormalization", "is_test", 1, 6},
-                           {"Dropout", "ratio", 1, 11},
-                           {"Dropout", "is_test", 1, 6},
-                           {"ScatterElements", "reduction", 16},
-                           {"ScatterND", "reduction", 16},
-                           {"Resize", "antialias", 18},
-                           {"Resize", "axes", 18},
-                           {"Resize", "keep_aspect_ratio_policy", 18},
-                           {"Tile", "tiles", 1, 5},
-                           {"Upsample", "scales", 7, 8},
-                           {"Upsample", "height_scale", 1, 6},
-                           {"Upsample", "width_scale", 1, 6},
-                           {"GatherND", "batch_dims", 12},
-                           {"QuantizeLinear", "axis", 13},
-                           {"DequantizeLinear", "axis", 13},
-                           {"QuantizeLinear", "saturate", 19},
-                           {"Add", "axis", 1, 6},
-                           {"Sub", "axis", 1, 6},
-                           {"Mul", "axis", 1, 6},
-                           {"Div", "axis", 1, 6},
-                           {"Pow", "axis", 1, 6},
-                           {"And", "axis", 1, 6},
-                           {"Or", "axis", 1, 6},
-                           {"Xor", "axis", 1, 6},
-                           {"Equal", "axis", 1, 6},
-                           {"Less", "axis", 1, 6},
-                           {"Greater", "axis", 1, 6},
-                           {"LSTM", "layout", 14},
-                           {"GRU", "layout", 14},
-                           {"RNN", "layout", 14}};
-// The same for the number of operands.
-constexpr Form kOperands[] = {{"ReduceSum", "2", 13}, {"*Reduce", "2", 18}, {"Squeeze", "2", 13},
-                              {"Unsqueeze", "2", 13}, {"Split", "2", 13},   {"Clip", "2", 11},
-                              {"Pad", "2", 11},       {"Pad", "4", 18},     {"Slice", "2", 10},
-                              {"TopK", "2", 10},      {"Dropout", "2", 12}, {"Resize", "3", 11}};
-
-bool speaks_of(const Form& form, const std::string& op) {
-  return form.op == op || (form.op == "*Reduce" && op.starts_with("Reduce") && op != "ReduceSum");
-}
-
 // Axes count from the end only since operator set 11.
 bool counts_from_the_end(const Step& step) {
   for (const char* name : {"axis", "axes"}) {
@@ -303,36 +219,22 @@ bool counts_from_the_end(const Step& step) {
 
 }  // namespace
 
-bool fits_opset(const Step& step, int opset) {
-  if (!step.domain.empty()) return true;
+bool fits_opset(const OpDef& op, const Step& step, int opset) {
+  if (!op.identity.domain.empty()) return true;
   if (opset < 11 && counts_from_the_end(step)) return false;
-  for (const Form& form : kForms) {
-    if (form.attr.empty() && form.op == step.op && opset < form.first) return false;  // the table has it earlier
+  const Signature& signature = signature_of(op);
+  for (const auto& [name, value] : step.attrs) {
+    const AttrSpec* spec = signature.attr(name);
+    if (spec == nullptr || !spec->versions.hold(opset)) return false;
+    const auto* text = std::get_if<std::string>(&value);
+    const Choice* choice = text == nullptr ? nullptr : spec->choice(*text);
+    if (choice != nullptr && !choice->versions.hold(opset)) return false;
   }
-  if (const Attr* how = step.attrs.find("reduction"); how != nullptr && opset < 18) {
-    const std::string& name = std::get<std::string>(*how);
-    if (name == "max" || name == "min") return false;
+  for (std::size_t i = 0; i < step.inputs.size(); ++i) {
+    const Param* param = Signature::param(signature.inputs, i);
+    if (param == nullptr || !param->versions.hold(opset)) return false;
   }
-  if (const Attr* mode = step.attrs.find("mode"); step.op == "Pad" && mode != nullptr && opset < 19) {
-    if (std::get<std::string>(*mode) == "wrap") return false;
-  }
-  if (const Attr* how = step.attrs.find("coordinate_transformation_mode"); how != nullptr && opset < 19) {
-    if (std::get<std::string>(*how) == "half_pixel_symmetric") return false;
-  }
-  if (const Attr* mode = step.attrs.find("mode"); step.op == "Upsample" && mode != nullptr && opset >= 7) {
-    if (std::get<std::string>(*mode) == "bilinear") return false;
-  }
-  for (const auto& [attr, value] : step.attrs) {
-    if (attr == "consumed_inputs") return false;
-    for (const Form& form : kForms) {
-      if (!speaks_of(form, step.op) || form.attr != attr) continue;
-      if (opset < form.first || (form.last != 0 && opset > form.last)) return false;
-    }
-  }
-  return std::ranges::all_of(kOperands, [&](const Form& form) {
-    const auto many = static_cast<std::size_t>(form.attr.front() - '0');
-    return !speaks_of(form, step.op) || step.inputs.size() < many || opset >= form.first;
-  });
+  return true;
 }
 
 }  // namespace finity::fuzz

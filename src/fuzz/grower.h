@@ -12,12 +12,9 @@
 
 #include "base/rng.h"
 #include "fuzz/sample.h"
-#include "ops/table/op.h"
+#include "ops/table/draw_call.h"
 
 namespace finity::fuzz {
-
-// Which numbers a tensor is filled with.
-enum class ValueClass : std::uint8_t { normal, integers, positive, tiny_steps, wide, ties, ends };
 
 class Grower {
  public:
@@ -79,6 +76,6 @@ class Grower {
 };
 
 // Whether attributes and operands have the form that the operator set's version of the op has.
-bool fits_opset(const Step& step, int opset);
+bool fits_opset(const OpDef& op, const Step& step, int opset);
 
 }  // namespace finity::fuzz

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "ops/table/op.h"
 #include "tensor/convert.h"
 #include "types/infer.h"
 
@@ -261,7 +262,10 @@ bool shown_between(Sample& sample, Rng& rng) {
 
 bool turned_round(Sample& sample, Rng& rng) {
   Step& step = sample.steps[rng.below(sample.steps.size())];
-  const bool either = step.op == "Add" || step.op == "Mul" || step.op == "Max" || step.op == "Min" || step.op == "Sum";
+  const OpDef* op = find_op(step.domain, step.op);
+  const OrderKind order = op == nullptr ? OrderKind::none : op->traits.order;
+  const bool either = order == OrderKind::sum || order == OrderKind::product || order == OrderKind::largest ||
+                      order == OrderKind::smallest;
   if (!either || step.inputs.size() != 2) return false;
   std::swap(step.inputs[0], step.inputs[1]);
   return true;

@@ -9,8 +9,8 @@
 
 namespace finity::fuzz {
 
-// One box per output; nothing when the op is no such op or its operands are not finite. Outputs that are not of the
-// operand's type (positions) have no cells.
+// One box per output; nothing when the op is no such op, or says nothing of operands that are not finite. Outputs that
+// are not of the operand's type (positions) have no cells.
 std::optional<std::vector<Box>> enclose_monotone(const Graph& graph, const Node& node,
                                                  const std::vector<Box>& operands);
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "fuzz/box.h"
+#include "ops/table/op.h"
 #include "tensor/convert.h"
 #include "types/infer.h"
 
@@ -135,7 +136,8 @@ class Judgement {
   // Floats that say how, and are not computed with.
   bool says_how(const std::string& name) const {
     return std::ranges::any_of(sample_.steps, [&](const Step& step) {
-      return (step.op == "Resize" || step.op == "Upsample") &&
+      const OpDef* op = find_op(step.domain, step.op);
+      return op != nullptr && op->drawing.settings &&
              std::ranges::find(step.inputs.begin() + 1, step.inputs.end(), name) != step.inputs.end();
     });
   }
@@ -164,8 +166,8 @@ class Judgement {
     double worst = -1;
     for (std::size_t i = 0; i < values.size(); ++i) {
       const Range& cell = box.cells[i];
-      // What may overflow or is undefined may be anything.
-      if (cell.nan || cell.pinf || cell.ninf) {
+      // What may overflow may be anything, and so may what operators leave open.
+      if (!box.claims(i) || (box.holds_more(i) && is_subset(top(box.dtype), cell))) {
         ++counts_.undecided;
         continue;
       }
@@ -191,8 +193,12 @@ class Judgement {
   double one_code(DType dtype) const {
     double largest = 0;
     for (const Step& step : sample_.steps) {
-      if (step.op != "QuantizeLinear" || step.inputs.size() < 2) continue;
-      const Tensor* scales = given(sample_, step.inputs[1]);
+      const OpDef* op = find_op(step.domain, step.op);
+      if (op == nullptr) continue;
+      const auto& operands = signature_of(*op).inputs;
+      const auto place = std::ranges::find(operands, "y_scale", &Param::name) - operands.begin();
+      if (place >= std::ssize(step.inputs)) continue;
+      const Tensor* scales = given(sample_, step.inputs[static_cast<std::size_t>(place)]);
       if (scales == nullptr || !is_float(scales->dtype())) continue;
       for (const double scale : elements<double>(*scales)) largest = std::max(largest, std::abs(scale));
     }
@@ -217,40 +223,32 @@ class Judgement {
       Complaint& c = complaints_[i];
       for (std::size_t k = 0; k < boxes.size() && c.element >= 0; ++k) {
         if (!node.outputs[k].valid() || graph_.value(node.outputs[k]).name != c.tensor) continue;
-        const bool claimed = boxes[k].decided() && c.element < static_cast<std::int64_t>(boxes[k].cells.size());
-        const Range cell = claimed ? boxes[k].cells[static_cast<std::size_t>(c.element)] : top(boxes[k].dtype);
-        c.proven = !(cell.nan || cell.pinf || cell.ninf || cell.contains(c.observed)) &&
-                   !cancelled(node, operands, c) && !approximated(node, c);
+        const auto at = static_cast<std::size_t>(c.element);
+        const bool claimed = boxes[k].decided() && at < boxes[k].cells.size() && boxes[k].claims(at);
+        c.proven = claimed && !boxes[k].cells[at].contains(c.observed) && !cancelled(node, operands, c) &&
+                   !approximated(node, c);
       }
     }
   }
 
-  // Normalisations subtract numbers of the operands' size in more than one order.
+  // Normalisations subtract numbers of the operands' size in more than one order, and where elements hardly differ
+  // divide by little more than the root of epsilon.
   static bool cancelled(const Node& node, const std::vector<Box>& operands, const Complaint& c) {
-    if (node.op_type.find("Normalization") == std::string_view::npos || !std::isfinite(c.observed)) return false;
+    if (!node.op->traits.cancels || !c.expected.has_finite() || !std::isfinite(c.observed)) return false;
     double largest = 0;
     for (const Box& box : operands) {
       for (const Range& cell : box.cells) largest = std::max(largest, cell.magnitude());
     }
-    return std::max(c.expected.lo - c.observed, c.observed - c.expected.hi) <= 1e-2 * largest;
+    double share = 1e-2;
+    const Attr* epsilon = node.attrs.find("epsilon");
+    if (const auto* number = epsilon == nullptr ? nullptr : std::get_if<float>(epsilon); number && *number > 0)
+      share = std::max(share, 8 * unit_roundoff(DType::float32) / std::sqrt(*number) * std::max(1.0, largest));
+    return std::max(c.expected.lo - c.observed, c.observed - c.expected.hi) <= share * largest;
   }
 
   // How many digits an approximation of such a function has is a choice; their results are of the size of 1.
   static bool approximated(const Node& node, const Complaint& c) {
-    constexpr std::string_view kApproximated[] = {"Acos",       "Acosh",
-                                                  "Asin",       "Asinh",
-                                                  "Atan",       "Atanh",
-                                                  "Celu",       "Cos",
-                                                  "Cosh",       "Elu",
-                                                  "Erf",        "Exp",
-                                                  "Gelu",       "Log",
-                                                  "LogSoftmax", "Mish",
-                                                  "Selu",       "Sigmoid",
-                                                  "Sin",        "Sinh",
-                                                  "Softmax",    "Softplus",
-                                                  "Swish",      "Tan",
-                                                  "Tanh",       "ParametricSoftplus"};
-    if (std::ranges::find(kApproximated, node.op_type) == std::end(kApproximated)) return false;
+    if (!node.op->traits.approximated || !c.expected.has_finite() || !std::isfinite(c.observed)) return false;
     const double size = std::max({1.0, std::abs(c.expected.lo), std::abs(c.expected.hi)});
     return std::max(c.expected.lo - c.observed, c.observed - c.expected.hi) <= 1e-5 * size;
   }

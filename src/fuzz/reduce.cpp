@@ -15,6 +15,10 @@ namespace {
 
 constexpr int kStepsPerCandidate = 10;
 
+bool same_number(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+// Another number in place of a number; NaN and infinities stay.
+double number_or(double x, double other) { return std::isfinite(x) ? other : x; }
+
 class Reducer {
  public:
   Reducer(Sample sample, const StillShows& still_shows, const ReduceLimits& limits)
@@ -231,11 +235,12 @@ class Reducer {
         if (found == (best_.*member).end()) continue;
         const std::vector<double> now = elements<double>(found->second);
         for (const auto rounded :
-             {+[](double) { return 0.0; }, +[](double) { return 1.0; }, +[](double x) { return std::round(x); },
+             {+[](double) { return 0.0; }, +[](double) { return 1.0; }, +[](double x) { return number_or(x, 0); },
+              +[](double x) { return number_or(x, 1); }, +[](double x) { return std::round(x); },
               +[](double x) { return std::round(x * 4) / 4; }}) {
           std::vector<double> next;
           for (const double x : now) next.push_back(rounded(x));
-          if (next == now) break;
+          if (std::ranges::equal(next, now, same_number)) break;
           Sample candidate = best_;
           (candidate.*member)[name] = from_elements<double>(found->second.dtype(), found->second.dims(), next);
           if (accept(std::move(candidate))) {

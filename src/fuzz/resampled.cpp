@@ -134,16 +134,11 @@ Range stored(DType dtype, double low, double high, bool moved) {
                      std::clamp(std::ceil(high + slack), least, most));
 }
 
-ResizePlan plan_of(const Graph& graph, const Node& node, const std::vector<Datum>& given) {
-  Rng unused(0);
-  const EvalCall call(call_of(graph, node), given, unused);
-  return node.op_type == "Resize" ? plan_resize(call) : plan_upsample(call);
-}
-
 }  // namespace
 
 std::optional<Box> enclose_resampled(const Graph& graph, const Node& node, const std::vector<Box>& operands) {
-  if (!node.domain.empty() || (node.op_type != "Resize" && node.op_type != "Upsample")) return std::nullopt;
+  const auto plan_of = resize_planner(*node.op);
+  if (plan_of == nullptr) return std::nullopt;
   std::vector<Datum> given;
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     given.emplace_back();
@@ -158,7 +153,8 @@ std::optional<Box> enclose_resampled(const Graph& graph, const Node& node, const
     values.push_back({cell.lo, cell.hi, cell.magnitude()});
   }
   try {
-    const ResizePlan plan = plan_of(graph, node, given);
+    Rng unused(0);
+    const ResizePlan plan = plan_of(EvalCall(call_of(graph, node), given, unused));
     const bool nearest = plan.options.mode == "nearest";
     const Attr* policy = node.attrs.find("keep_aspect_ratio_policy");
     const bool keeps_ratio = policy != nullptr && std::get<std::string>(*policy) != "stretch";

@@ -212,8 +212,8 @@ std::string as_page(const Summary& summary) {
     out << "<tr><td>" << drawn(f.chain) << "<br><a href=\"" << escaped(f.folder) << "/README.md\">" << escaped(f.folder)
         << "</a></td><td>" << escaped(f.backend) << ": " << escaped(f.symptom) << (f.optimised ? ", optimised" : "")
         << (f.proven ? "" : " (small)") << "<br>" << escaped(f.text.substr(0, 300)) << "</td><td>"
-        << escaped(f.versions) << "</td><td" << (f.known.empty() ? " class=\"new\">new" : ">" + escaped(f.known))
-        << "</td></tr>";
+        << escaped(f.versions) << "</td><td"
+        << (f.known.empty() ? " class=\"new\">not in the table" : ">" + escaped(f.known)) << "</td></tr>";
   }
   out << "</table></body></html>\n";
   return out.str();

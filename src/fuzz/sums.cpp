@@ -13,10 +13,6 @@ namespace finity::fuzz {
 
 namespace {
 
-// Linear in each float operand, with factors from the attributes.
-constexpr std::string_view kSums[] = {
-    "Conv",      "ConvTranspose", "MatMul", "Gemm",  "AveragePool", "GlobalAveragePool",
-    "ReduceSum", "ReduceMean",    "CumSum", "Einsum"};
 // Attributes that are factors.
 constexpr std::string_view kFactors[] = {"alpha", "beta"};
 
@@ -69,8 +65,7 @@ Node with_absolute_factors(const Node& node) {
 }  // namespace
 
 std::optional<Box> enclose_sum(const Graph& graph, const Node& node, const std::vector<Box>& operands) {
-  const bool sum = node.domain.empty() && std::ranges::find(kSums, node.op_type) != std::end(kSums);
-  if (!sum || operands.empty() || !is_float(operands[0].dtype)) return std::nullopt;
+  if (!node.op->traits.linear || operands.empty() || !is_float(operands[0].dtype)) return std::nullopt;
   const std::optional<Wide> wide = widened(node, operands);
   if (!wide) return std::nullopt;
   const DType dtype = operands[0].dtype;

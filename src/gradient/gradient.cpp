@@ -89,7 +89,7 @@ void Backward::visit(NodeId id) {
   std::vector<ValueId> arriving;
   for (const ValueId out : node.outputs) arriving.push_back(goes_on(out) ? gradient(out) : ValueId{});
   if (!inside_) writer_.set_gradient_of(id);
-  const BodyId here = writer_.current_body();
+  const std::size_t here = writer_.depth();
   BuildCall call(call_of(graph(), node), {node.inputs, node.outputs, node.captures}, writer_, std::move(arriving),
                  std::move(wanted));
   call.set_derive([this](std::span<const ValueId> outputs, std::span<const ValueId> gradients,

@@ -50,6 +50,15 @@ std::string exp_limit(DType dtype) {
   }
 }
 
+// The operand that must not be zero, of an op that divides by it; null: there is none.
+const Hazard* zero_hazard(const Node& node) {
+  if (node.op == nullptr) return nullptr;
+  for (const Hazard& hazard : node.op->analysis.hazards) {
+    if (is_one_of(hazard.rule, {"FN101", "FN114"}) && hazard.quantity == nullptr) return &hazard;
+  }
+  return nullptr;
+}
+
 bool holds_word(std::string text, std::initializer_list<std::string_view> words) {
   std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return std::ranges::any_of(words, [&](std::string_view word) { return text.find(word) != std::string::npos; });
@@ -84,7 +93,8 @@ std::string Advisor::op_behind(ValueId id) const {
 // Made from a shape, as far as data movement goes.
 bool Advisor::is_size(ValueId id) const {
   const Node* node = maker(id);
-  while (node != nullptr && node->op_type == "Concat" && !node->inputs.empty()) node = maker(node->inputs.front());
+  const auto joins = [](const Node& n) { return n.op != nullptr && n.op->traits.elements == ElementSource::joined; };
+  while (node != nullptr && joins(*node) && !node->inputs.empty()) node = maker(node->inputs.front());
   return node != nullptr && node->op != nullptr && node->op->traits.shape_only;
 }
 
@@ -125,7 +135,7 @@ std::string Advisor::on_divisor(const Finding& finding) {
   const std::string op = node == nullptr ? "" : std::string(node->op_type);
   // What is 0 and nothing else need not be a count: a sum of nothing is, too.
   const bool numbered = finding.seen.integer && finding.seen.lo < finding.seen.hi;
-  const bool counts = numbered || is_one_of(op, {"Shape", "Size", "NonZero"});
+  const bool counts = numbered || (node != nullptr && node->op != nullptr && node->op->traits.shape_only);
   const bool positive = finding.seen.has_finite() && finding.seen.lo >= 0;
   if (is_main_input(value)) return declare(value, "0") + "replace zeros before the division";
   if (checked_.analysis.ranges[value.at()].exact) {
@@ -158,9 +168,9 @@ std::string Advisor::on_divisor(const Finding& finding) {
 // The quotient is too large because the divisor can be tiny.
 std::string Advisor::on_tiny_divisor(const Finding& finding) const {
   const Node& node = graph().node(finding.node);
-  const std::size_t at = node.op_type == "Div" ? 1 : 0;
-  if (at >= node.inputs.size() || !node.inputs[at].valid() || !is_one_of(node.op_type, {"Div", "Reciprocal"}))
-    return "";
+  const Hazard* hazard = zero_hazard(node);
+  const std::size_t at = hazard == nullptr ? node.inputs.size() : hazard->operand;
+  if (at >= node.inputs.size() || !node.inputs[at].valid()) return "";
   const DType dtype = dtype_of(node.inputs[at]);
   const Range divisor = checked_.analysis.ranges[node.inputs[at].at()].hull();
   const double least = divisor.least_magnitude();
@@ -186,7 +196,7 @@ std::string Advisor::on_logarithm(const Finding& finding) {
     return "this is the logarithm of a softmax: use LogSoftmax, which never rounds to Log(0)";
   }
   if (op == "Div") return "subtract logarithms, Log(a) - Log(b), each of a clamped operand: Log(Max(a, " + eps + "))";
-  if (op.starts_with("Random")) {
+  if (node != nullptr && node->op != nullptr && node->op->traits.random) {
     return "a uniform random number can be exactly 0: Clip(u, " + eps + ", 1) before the logarithm";
   }
   const std::string clamp = "clamp the operand: Log(Max(x, " + eps + "))";

@@ -49,7 +49,7 @@ void check_attrs(const OpDef& op, const Node& node) {
                   spec->kind);
     }
     const auto* text = std::get_if<std::string>(&value);
-    if (text != nullptr && !spec->choices.empty() && std::ranges::find(spec->choices, *text) == spec->choices.end()) {
+    if (text != nullptr && !spec->choices.empty() && spec->choice(*text) == nullptr) {
       throw Error("attribute '" + attr_name + "' has the unknown value '" + *text + "'");
     }
   }

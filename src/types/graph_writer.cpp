@@ -34,8 +34,7 @@ std::optional<std::vector<std::int64_t>> repeated_axes(const Type& from, const T
 
 }  // namespace
 
-GraphWriter::GraphWriter(const Graph& graph, const Types& types)
-    : builder_(graph), types_(builder_.peek(), types), names_(graph) {}
+GraphWriter::GraphWriter(const Graph& graph, const Types& types) : built_(GraphBuilder(graph), types), names_(graph) {}
 
 std::string GraphWriter::prefix() const {
   if (!gradient_of_.valid()) return "finity/";
@@ -49,10 +48,7 @@ std::string GraphWriter::prefix() const {
 
 std::vector<ValueId> GraphWriter::add(std::string_view op, std::vector<ValueId> inputs, Attrs attrs,
                                       std::size_t outputs) {
-  Node node = node_of(op_named(op), kOpset);
-  node.inputs = std::move(inputs);
-  while (!node.inputs.empty() && !node.inputs.back().valid()) node.inputs.pop_back();
-  node.attrs = std::move(attrs);
+  Node node = TypedBuilder::node_named(op, std::move(inputs), std::move(attrs));
   node.outputs.resize(outputs, ValueId{0});
   return place(std::move(node));
 }
@@ -78,7 +74,7 @@ std::vector<ValueId> GraphWriter::place(Node node) {
 }
 
 ValueId GraphWriter::add_result(BodyId body, std::string_view op) {
-  return builder_.add_value(body, fresh_name(prefix() + std::string(op)));
+  return builder().add_value(body, fresh_name(prefix() + std::string(op)));
 }
 
 NodeId GraphWriter::add_typed(Node node) {
@@ -89,43 +85,27 @@ NodeId GraphWriter::add_typed(Node node) {
   for (const ValueId out : node.outputs) {
     if (node.name.empty() && out.valid()) node.name = graph().value(out).name;
   }
-  const NodeId id = builder_.add_node(std::move(node));
-  types_.add_node(graph().node(id));
-  return id;
+  return built_.add_node(std::move(node));
 }
 
 ValueId GraphWriter::constant(Tensor tensor) { return add_constant(current_body(), make_constant(std::move(tensor))); }
 
 ValueId GraphWriter::add_constant(BodyId body, ConstantPtr constant) {
-  const ValueId id = builder_.add_constant(body, fresh_name(prefix() + "constant"), std::move(constant));
-  types_.add_constant(id);
-  return id;
+  return built_.add_constant(body, fresh_name(prefix() + "constant"), std::move(constant));
 }
 
-BodyId GraphWriter::add_body() { return builder_.add_body(fresh_name(prefix() + "body")); }
+BodyId GraphWriter::add_body() { return builder().add_body(fresh_name(prefix() + "body")); }
 
-BodyId GraphWriter::begin_body() {
-  open_.push_back(add_body());
-  return open_.back();
-}
+BodyId GraphWriter::begin_body() { return built_.begin_body(fresh_name(prefix() + "body")); }
 
 ValueId GraphWriter::add_argument(BodyId body, const Type& type) {
-  // A copy: the type may be that of a value, and values move when one is added.
-  Type own = type;
-  const ValueId id = builder_.add_input(body, fresh_name(prefix() + "argument"), own);
-  types_.set(id, std::move(own));
-  return id;
-}
-
-void GraphWriter::end_body(std::vector<ValueId> outputs) {
-  builder_.body(current_body()).outputs = std::move(outputs);
-  open_.pop_back();
+  return built_.add_input(body, fresh_name(prefix() + "argument"), type);
 }
 
 // Copies are named like everything else that is added, and typed at once.
 class GraphWriter::TypedCopy final : public GraphCopy {
  public:
-  explicit TypedCopy(GraphWriter& writer) : GraphCopy(writer.graph(), writer.builder_), writer_(writer) {}
+  explicit TypedCopy(GraphWriter& writer) : GraphCopy(writer.graph(), writer.builder()), writer_(writer) {}
 
  private:
   BodyId add_body(BodyId /*original*/) override { return writer_.add_body(); }
@@ -147,26 +127,19 @@ std::vector<ValueId> GraphWriter::copy_body(BodyId body, std::span<const ValueId
   return TypedCopy(*this).copy_contents(body, inputs, current_body());
 }
 
-const Tensor* GraphWriter::known(ValueId id) const {
-  const std::optional<Tensor>& known = types_.types().known[id.at()];
-  return known ? &*known : nullptr;
-}
-
 ValueId GraphWriter::add_input(std::string name, Type type) {
-  const ValueId id = builder_.add_input(Graph::kMain, fresh_name(std::move(name)), type);
-  types_.set(id, std::move(type));
-  return id;
+  return built_.add_input(Graph::kMain, fresh_name(name), std::move(type));
 }
 
 // An output that is also read elsewhere keeps its name unless another is asked for.
 void GraphWriter::add_output(ValueId id, std::string name) {
   if (!name.empty()) id = add("Identity", {id});
-  if (!name.empty()) builder_.value(id).name = fresh_name(std::move(name));
-  builder_.add_output(Graph::kMain, id);
+  if (!name.empty()) builder().value(id).name = fresh_name(std::move(name));
+  builder().add_output(Graph::kMain, id);
 }
 
 void GraphWriter::set_outputs(std::vector<ValueId> outputs) {
-  builder_.body(Graph::kMain).outputs = std::move(outputs);
+  builder().body(Graph::kMain).outputs = std::move(outputs);
 }
 
 ValueId GraphWriter::sum_to(ValueId value, ValueId like) {
@@ -185,12 +158,6 @@ ValueId GraphWriter::sum_to(ValueId value, ValueId like) {
   std::vector<std::int64_t> leading(axes->begin(), axes->begin() + static_cast<std::ptrdiff_t>(extra));
   std::vector<std::int64_t> kept(axes->begin() + static_cast<std::ptrdiff_t>(extra), axes->end());
   return summed(summed(value, std::move(kept), 1), std::move(leading), 0);
-}
-
-GraphWriter::Result GraphWriter::finish() && {
-  Types types = std::move(types_).take();
-  Graph graph = std::move(builder_).build();
-  return {std::move(graph), std::move(types)};
 }
 
 }  // namespace finity

@@ -6,17 +6,15 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/builder.h"
 #include "graph/unique_names.h"
 #include "ops/table/build_call.h"
-#include "types/infer.h"
+#include "types/typed_builder.h"
 
 namespace finity {
 
 class GraphWriter final : public NodeWriter {
  public:
-  // The operator set of what is added. Older ones give reductions their axes in another way.
-  static constexpr int kOpset = 21;
+  static constexpr int kOpset = TypedBuilder::kOpset;
 
   GraphWriter(const Graph& graph, const Types& types);
 
@@ -25,12 +23,12 @@ class GraphWriter final : public NodeWriter {
     return add(op, std::move(inputs), std::move(attrs), 1).front();
   }
   ValueId constant(Tensor tensor) override;
-  const Type& type(ValueId id) const override { return types_.types()[id]; }
-  const Tensor* known(ValueId id) const override;
+  const Type& type(ValueId id) const override { return built_.type(id); }
+  const Tensor* known(ValueId id) const override { return built_.known(id); }
   std::vector<ValueId> repeat(const OpCall& call, std::vector<ValueId> inputs, Attrs attrs) override;
   BodyId begin_body() override;
   ValueId add_body_input(const Type& type) override { return add_argument(current_body(), type); }
-  void end_body(std::vector<ValueId> outputs) override;
+  void end_body(std::vector<ValueId> outputs) override { built_.end_body(std::move(outputs)); }
   std::vector<ValueId> copy_body(BodyId body, std::span<const ValueId> inputs) override;
 
   ValueId add_input(std::string name, Type type);
@@ -38,25 +36,20 @@ class GraphWriter final : public NodeWriter {
   void set_outputs(std::vector<ValueId> outputs);
   // Nodes that follow help to compute the derivative of this one, and their values are named after it.
   void set_gradient_of(NodeId node) { gradient_of_ = node; }
-  // The body that nodes are added to: the main one, or the one that was begun last.
-  BodyId current_body() const { return open_.empty() ? Graph::kMain : open_.back(); }
-  // Gives up bodies that were begun since `body` was the current one.
-  void return_to(BodyId body) {
-    while (!open_.empty() && open_.back() != body) open_.pop_back();
-  }
+  BodyId current_body() const { return built_.current_body(); }
+  // Gives up bodies that were begun since `depth` were open.
+  std::size_t depth() const { return built_.open_bodies().size(); }
+  void return_to(std::size_t depth) { built_.return_to(depth); }
   // `name`, or `name` with a number when something has it already.
   std::string fresh_name(const std::string& name) { return names_.make(name); }
 
-  const Graph& graph() const { return builder_.peek(); }
-  GraphBuilder& builder() { return builder_; }
+  const Graph& graph() const { return built_.graph(); }
+  GraphBuilder& builder() { return built_.builder(); }
   // The sum of `value` over the axes along which a value of the shape of `like` was repeated to get it.
   ValueId sum_to(ValueId value, ValueId like);
 
-  struct Result {
-    Graph graph;
-    Types types;
-  };
-  Result finish() &&;
+  using Result = TypedBuilder::Result;
+  Result finish() && { return std::move(built_).finish(); }
 
  private:
   class TypedCopy;
@@ -69,11 +62,9 @@ class GraphWriter final : public NodeWriter {
   ValueId add_argument(BodyId body, const Type& type);
   BodyId add_body();
 
-  GraphBuilder builder_;
-  GrowingTypes types_;
+  TypedBuilder built_;
   UniqueNames names_;
   NodeId gradient_of_ = {};
-  std::vector<BodyId> open_ = {};  // begun and not ended, the innermost last
 };
 
 }  // namespace finity

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "bench/debar_graphs.h"
 #include "bench/debar_report.h"
+#include "bench/table.h"
 
 namespace finity {
 namespace {
@@ -117,6 +118,12 @@ TEST(DebarScore, CountsAlarmsByLabel) {
   EXPECT_EQ(found.false_positives, 1);
   EXPECT_EQ(found.true_negatives, 1);
   EXPECT_DOUBLE_EQ(found.accuracy(), 50);
+}
+
+// An error stands behind its graph and makes no column wider.
+TEST(DebarTable, ErrorsWidenNoColumn) {
+  EXPECT_EQ(table_text({{"graph", "nodes", "sites"}, {"a", "this could not be read"}, {"bb", "12", "3"}}),
+            "graph  nodes  sites\na      this could not be read\nbb     12     3\n");
 }
 
 }  // namespace

@@ -111,6 +111,8 @@ TEST(Guesses, FromDtypeAndName) {
       {"x", "int64[2]", "[-2147483648, 2147483647]", "int64"},
       {"sr", "int64[]", "[0, 2147483647]", "int64"},
       {"sample_rate", "float32[]", "[0, 1e+06]", "float32, a size or rate by its name"},
+      {"batch", "float32[]", "[0, 1e+06]", "float32, a size or rate by its name"},
+      {"batch", "float32[N, 7]", "[-50, 50]", "float32"},
       {"event_timestamp", "int64[2]", "[0, 9e+15]", "int64, a point in time by its name"},
       {"attention_mask", "int64[2]", "[0, 1]", "int64, a mask by its name"},
       {"attentionMask", "float32[2]", "[0, 1]", "float32, a mask by its name"},

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -418,6 +419,45 @@ TEST(RelationFunctions, RoundingIsAllowedForAfterLoosening) {
       EXPECT_TRUE(after.holds()) << text;
     }
   });
+}
+
+// Flushed as a format of few digits would: then there is something to flush.
+TEST(RelationFunctions, FlushingIsAllowedFor) {
+  constexpr DType kFormat = DType::float8e4m3fn;
+  const double normal = min_normal(kFormat);
+  const auto small = [&](double x) { return x != 0 && std::abs(x) < normal; };
+  const auto flush_range = [&](Range range) {
+    if (!range.has_finite() || range.lo >= normal || range.hi <= -normal) return range;
+    range.lo = std::min(range.lo, 0.0);
+    range.hi = std::max(range.hi, 0.0);
+    range.nonzero = false;
+    return range;
+  };
+  int touched = 0;
+  for_scenes(
+      [&](Scene& scene, Rng&, const std::string& text) {
+        // Sources were flushed before.
+        for (const auto& [id, source] : scene.sources) {
+          if (std::ranges::any_of(elements<double>(source), small)) return;
+        }
+        std::vector<double> values = elements<double>(scene.tensor);
+        if (std::ranges::none_of(values, small)) return;
+        for (double& x : values) x = small(x) ? 0 : x;
+        scene.tensor = tensor_of(scene.tensor.dims(), values);
+        scene.relation = flushed(scene.relation, kFormat, flush_range);
+        EXPECT_TRUE(scene.holds()) << text;
+        ++touched;
+      },
+      20000);
+  EXPECT_GT(touched, 100);
+}
+
+// A row of nothing but zeros: bounds that leave no room are bounds, too.
+TEST(RelationFunctions, ZerosSatisfyBoundsOfZero) {
+  for (const Of of : {Of::largest, Of::smallest, Of::sum, Of::size_sum, Of::norm}) {
+    const Relation relation = RowBound{.axes = 2, .of = of, .in = {.lo = 0, .hi = 0}};
+    EXPECT_TRUE(holds(relation, tensor_of({2, 3}, std::vector<double>(6, 0.0)), {})) << words(relation);
+  }
 }
 
 // ---- words -------------------------------------------------------------------------------------------------------

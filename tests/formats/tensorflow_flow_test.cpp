@@ -96,23 +96,28 @@ TEST(TensorflowLoops, PopWhatAnotherLoopPushed) {
   // Pushes 1, 2, 4. The second loop computes 10 y + pop, last first: ((0*10 + 4)*10 + 2)*10 + 1.
   const A frame = text("frame_name", "frame");
   const A back = text("frame_name", "back");
-  const std::string stack = integer("max", -1) + node("stack", "StackV2", {"max"}, {type("elem_type", "FLOAT")});
-  const std::string body = node("handle", "Enter", {"stack"}, {frame, {"is_constant", "b: true"}}) +
-                           node("push", "StackPushV2", {"handle", "x_in"}) + node("next", "Add", {"push", "push"});
-  const std::string second =
-      node("handle2", "Enter", {"stack"}, {back, {"is_constant", "b: true"}}) +
-      node("k_enter", "Enter", {"i_exit"}, {back}) + node("y_enter", "Enter", {"nought"}, {back}) + real("nought", 0) +
-      node("k", "Merge", {"k_enter", "k_next"}) + node("y", "Merge", {"y_enter", "y_next"}) +
-      integer("least", 1, {"^k"}) + node("more", "GreaterEqual", {"k", "least"}) + node("cond2", "LoopCond", {"more"}) +
-      node("k_switch", "Switch", {"k", "cond2"}) + node("y_switch", "Switch", {"y", "cond2"}) +
-      node("y_in", "Identity", {"y_switch:1"}) + integer("down", 1, {"^y_in"}) +
-      node("k_minus", "Sub", {"k_switch:1", "down"}) + node("k_next", "NextIteration", {"k_minus"}) +
-      node("pop", "StackPopV2", {"handle2"}, {type("elem_type", "FLOAT")}) + real("ten", 10, {"^y_in"}) +
-      node("shifted", "Mul", {"y_in", "ten"}) + node("digit", "Add", {"shifted", "pop"}) +
-      node("y_next", "NextIteration", {"digit"}) + node("y_exit", "Exit", {"y_switch"}) +
-      node("digits", "Mul", {"y_exit", "unit"});
-  const std::string graph = integer("three", 3) + real("start", 1) + stack + loop("three", "start", body) + second;
-  EXPECT_EQ(value_of(read(graph), "digits"), (Values{421}));
+  for (const std::string version : {"", "V2"}) {
+    const std::string stack =
+        integer("max", -1) + node("stack", "Stack" + version, {"max"}, {type("elem_type", "FLOAT")});
+    const std::string body = node("handle", "Enter", {"stack"}, {frame, {"is_constant", "b: true"}}) +
+                             node("push", "StackPush" + version, {"handle", "x_in"}) +
+                             node("next", "Add", {"push", "push"});
+    const std::string second = node("handle2", "Enter", {"stack"}, {back, {"is_constant", "b: true"}}) +
+                               node("k_enter", "Enter", {"i_exit"}, {back}) +
+                               node("y_enter", "Enter", {"nought"}, {back}) + real("nought", 0) +
+                               node("k", "Merge", {"k_enter", "k_next"}) + node("y", "Merge", {"y_enter", "y_next"}) +
+                               integer("least", 1, {"^k"}) + node("more", "GreaterEqual", {"k", "least"}) +
+                               node("cond2", "LoopCond", {"more"}) + node("k_switch", "Switch", {"k", "cond2"}) +
+                               node("y_switch", "Switch", {"y", "cond2"}) + node("y_in", "Identity", {"y_switch:1"}) +
+                               integer("down", 1, {"^y_in"}) + node("k_minus", "Sub", {"k_switch:1", "down"}) +
+                               node("k_next", "NextIteration", {"k_minus"}) +
+                               node("pop", "StackPop" + version, {"handle2"}, {type("elem_type", "FLOAT")}) +
+                               real("ten", 10, {"^y_in"}) + node("shifted", "Mul", {"y_in", "ten"}) +
+                               node("digit", "Add", {"shifted", "pop"}) + node("y_next", "NextIteration", {"digit"}) +
+                               node("y_exit", "Exit", {"y_switch"}) + node("digits", "Mul", {"y_exit", "unit"});
+    const std::string graph = integer("three", 3) + real("start", 1) + stack + loop("three", "start", body) + second;
+    EXPECT_EQ(value_of(read(graph), "digits"), (Values{421})) << version;
+  }
 }
 
 TEST(TensorflowConditionals, TakeOneBranch) {
@@ -188,6 +193,18 @@ TEST(TensorflowFunctions, OfWhileAndIf) {
   EXPECT_EQ(value_of(g, "chosen", {{"p", Tensor::scalar(false)}}), (Values{-3}));
 }
 
+// As SavedModels without signatures are: there is nothing to check, which is no proof.
+TEST(TensorflowFunctions, ThatNobodyCallsAreNoEmptyModel) {
+  const std::string library =
+      "library { function { signature { name: \"f\" input_arg { name: \"x\" type: DT_FLOAT } output_arg { name: \"y\" "
+      "type: DT_FLOAT } } " +
+      node("n", "Log", {"x"}, {}, "node_def") + " ret { key: \"y\" value: \"n:y:0\" } } }\n";
+  const std::string start = placeholder("p", "FLOAT", "dim { size: 1 }");
+  EXPECT_NE(read_error(start + library + kVersions).find("functions that no node calls ('f')"), std::string::npos);
+  EXPECT_EQ(read_error(start + node("y", "Neg", {"p"}) + library + kVersions), "no error");
+  EXPECT_EQ(read_error(start + node("y", "f", {"p"}) + library + kVersions), "no error");
+}
+
 TEST(TensorflowHostile, CyclesAreNamed) {
   const std::string graph = node("a", "Neg", {"b"}) + node("b", "Neg", {"a"}) + kVersions;
   EXPECT_EQ(read_error(graph), "g.pbtxt: node 'a': is part of a cycle");
@@ -204,6 +221,49 @@ TEST(TensorflowHostile, FramesThatNeverEndStayUnknown) {
   EXPECT_EQ(node_named(g, "out")->op, nullptr);
   ASSERT_FALSE(notes.empty());
   EXPECT_EQ(notes[0].text, "its loop is not understood: it has no LoopCond");
+}
+
+// References that lead to each other, and operands that are named so often that all ways back cannot be gone.
+TEST(TensorflowHostile, WhatVariablesStartFromIsFoundInTime) {
+  const std::vector<A> shape = {type("dtype", "FLOAT"), {"shape", "shape { dim { size: 2 } }"}};
+  EXPECT_NE(read_error(node("a", "RefIdentity", {"b"}) + node("b", "RefIdentity", {"a"}) + kVersions), "no error");
+  const auto variable_of_sums = [&](const std::string& op, int operands, const std::string& first) {
+    std::string graph = node("v", "VariableV2", {}, shape) +
+                        constant("x0", "FLOAT", "float_val: 1", "dim { size: 2 }") +
+                        node("x1", op, std::vector<std::string>(operands, first));
+    for (int i = 2; i < 38; ++i)
+      graph += node("x" + std::to_string(i), op, std::vector<std::string>(operands, "x" + std::to_string(i - 1)));
+    return graph + node("set", "Assign", {"v", "x37"}) + node("y", "Neg", {"v"}) + kVersions;
+  };
+  EXPECT_EQ(read_error(variable_of_sums("Add", 2, "x0")), "no error");
+  EXPECT_EQ(read_error(variable_of_sums("AddN", 50, "x0")), "no error");
+  EXPECT_EQ(read_error(variable_of_sums("AddN", 50, "v")), "no error");
+}
+
+TEST(TensorflowHostile, LoopsWithoutAConditionAreNamed) {
+  const std::string start = integer("five", 5) + real("start", 3), body = node("next", "Neg", {"x_in"});
+  const auto with = [&](const std::string& condition) {
+    std::string graph = start + loop("five", "start", body);
+    const std::string plain = node("cond", "LoopCond", {"less"});
+    return graph.replace(graph.find(plain), plain.size(), condition);
+  };
+  EXPECT_EQ(read_error(with(node("cond", "LoopCond", {}))), "g.pbtxt: node 'cond': has no input");
+  for (const std::string other : {"^less", "start"})
+    EXPECT_EQ(node_named(read(with(node("cond", "LoopCond", {other}))), "x_exit")->op, nullptr) << other;
+}
+
+// What a few numbers stand for needs no more memory than they.
+TEST(TensorflowHostile, ConstantsThatRepeatTheirLastElementAreNotWrittenOut) {
+  const auto sum = [](const std::string& size) {
+    return constant("c", "FLOAT", "float_val: 1 float_val: 2 float_val: 3", "dim { size: " + size + " }") +
+           integer("axis", 0) + node("y", "Sum", {"c", "axis"}) + kVersions;
+  };
+  EXPECT_EQ(value_of(read(sum("2000")), "y"), (Values{1 + 2 + 3 * 1998}));
+  const Graph large = read(sum("1000000000"));
+  for (const Value& value : large.values()) {
+    const bool small = !value.constant || element_count(value.constant->dims()) < 1000;
+    EXPECT_TRUE(small) << value.name;
+  }
 }
 
 TEST(TensorflowHostile, FunctionsThatExpandWithoutEndAreRefused) {

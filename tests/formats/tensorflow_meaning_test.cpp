@@ -77,6 +77,26 @@ TEST(TensorflowOutside, QueuesIteratorsAndPythonAreInputs) {
   EXPECT_EQ(input_names(read(graph)), "batch float32[4, 3], batch:1 int32[4], next float32[2], python float32[...]");
 }
 
+TEST(TensorflowOutside, QueuesSayTheShapesOfWhatTheyHold) {
+  for (const std::string op : {"FIFOQueue", "FIFOQueueV2", "PaddingFIFOQueue", "PaddingFIFOQueueV2",
+                               "RandomShuffleQueue", "RandomShuffleQueueV2", "PriorityQueueV2"}) {
+    const A types = {"component_types", "list { type: DT_FLOAT }"};
+    const std::string graph =
+        node("queue", op, {}, {types, {"shapes", "list { shape { dim { size: 3 } dim { size: 2 } } }"}}) +
+        node("next", "QueueDequeueV2", {"queue"}, {types}) + node("y", "Neg", {"next"}) + kVersions;
+    EXPECT_EQ(input_names(read(graph)), "next float32[3, 2]") << op;
+  }
+}
+
+TEST(TensorflowOutside, ConstantsOfTheHostAreConstants) {
+  const std::string graph =
+      node("c", "HostConst", {},
+           {type("dtype", "FLOAT"),
+            {"value", "tensor { dtype: DT_FLOAT tensor_shape { dim { size: 2 } } float_val: 3 }"}}) +
+      node("y", "Neg", {"c"}) + kVersions;
+  EXPECT_EQ(value_of(read(graph), "y"), (Values{-3, -3}));
+}
+
 TEST(TensorflowOutside, WhatACheckpointGivesToVariablesIsNoInput) {
   const std::string start =
       constant("file", "STRING", "string_val: \"f\"") +
@@ -92,6 +112,24 @@ TEST(TensorflowOutside, TheRankOfATextIsANumber) {
   const std::string graph = placeholder("t", "STRING") + node("rank", "Rank", {"t"}, {type("T", "STRING")}) +
                             integer("none", 0) + node("y", "Equal", {"rank", "none"}, {type("T", "INT32")}) + kVersions;
   EXPECT_NE(node_named(read(graph), "y")->op, nullptr);
+}
+
+// ---- variables
+
+TEST(TensorflowVariables, HoldWhatTheirInitialiserGives) {
+  const std::vector<A> of_two = {type("dtype", "FLOAT"), {"shape", "shape { dim { size: 2 } }"}};
+  for (const std::string op : {"Variable", "VariableV2", "AutoReloadVariable", "TemporaryVariable", "VarHandleOp"}) {
+    const bool resource = op == "VarHandleOp";
+    const auto divided = [&](double taken) {
+      return node("v", op, {}, of_two) + constant("start", "FLOAT", "float_val: 3", "dim { size: 2 }") +
+             node("set", resource ? "AssignVariableOp" : "Assign", {"v", "start"}) +
+             node("read", resource ? "ReadVariableOp" : "Identity", {"v"}, {type("dtype", "FLOAT")}) +
+             real("taken", taken) + node("d", "Sub", {"read", "taken"}) + node("y", "RealDiv", {"start", "d"}) +
+             kVersions;
+    };
+    EXPECT_EQ(verdict_of(divided(2.5), "y"), Verdict::proved) << op;
+    EXPECT_NE(verdict_of(divided(3), "y"), Verdict::proved) << op;
+  }
 }
 
 // ---- lists and arrays
@@ -312,32 +350,36 @@ std::string shifted(const std::string& graph, double added, const std::string& r
 }
 
 TEST(TensorflowBounds, RecurrentLayersOfCudnn) {
-  const auto layer = [](const std::string& mode) {
-    return placeholder("x", "FLOAT", "dim { size: 5 } dim { size: 2 } dim { size: 3 }") +
-           constant("h", "FLOAT", "float_val: 0.5", "dim { size: 1 } dim { size: 2 } dim { size: 4 }") +
-           constant("c", "FLOAT", "float_val: 3", "dim { size: 1 } dim { size: 2 } dim { size: 4 }") +
-           placeholder("p", "FLOAT", "dim { size: 100 }") +
-           node("r", "CudnnRNN", {"x", "h", "c", "p"}, {text("rnn_mode", mode)});
-  };
-  EXPECT_EQ(verdict_of(shifted(layer("lstm"), 1.25), "y"), Verdict::proved);
-  EXPECT_EQ(verdict_of(shifted(layer("lstm"), 0.75), "y"), Verdict::possible);
-  EXPECT_EQ(verdict_of(shifted(layer("rnn_tanh"), 1.25), "y"), Verdict::proved);
-  EXPECT_EQ(verdict_of(shifted(layer("gru"), 2.25), "y"), Verdict::proved);
-  EXPECT_EQ(verdict_of(shifted(layer("gru"), 0.75), "y"), Verdict::possible);
-  // The cell: 3 and one for each of five steps; twice that is what is claimed.
-  EXPECT_EQ(verdict_of(shifted(layer("lstm"), 16.25, "r:2"), "y"), Verdict::proved);
-  EXPECT_EQ(verdict_of(shifted(layer("lstm"), 7.75, "r:2"), "y"), Verdict::possible);
-  // Nothing bounds a relu.
-  EXPECT_EQ(node_named(read(shifted(layer("rnn_relu"), 1)), "r")->op, nullptr);
+  for (const std::string op : {"CudnnRNN", "CudnnRNNV2", "CudnnRNNV3"}) {
+    const auto layer = [&](const std::string& mode) {
+      return placeholder("x", "FLOAT", "dim { size: 5 } dim { size: 2 } dim { size: 3 }") +
+             constant("h", "FLOAT", "float_val: 0.5", "dim { size: 1 } dim { size: 2 } dim { size: 4 }") +
+             constant("c", "FLOAT", "float_val: 3", "dim { size: 1 } dim { size: 2 } dim { size: 4 }") +
+             placeholder("p", "FLOAT", "dim { size: 100 }") +
+             node("r", op, {"x", "h", "c", "p"}, {text("rnn_mode", mode)});
+    };
+    EXPECT_EQ(verdict_of(shifted(layer("lstm"), 1.25), "y"), Verdict::proved) << op;
+    EXPECT_EQ(verdict_of(shifted(layer("lstm"), 0.75), "y"), Verdict::possible) << op;
+    EXPECT_EQ(verdict_of(shifted(layer("rnn_tanh"), 1.25), "y"), Verdict::proved) << op;
+    EXPECT_EQ(verdict_of(shifted(layer("gru"), 2.25), "y"), Verdict::proved) << op;
+    EXPECT_EQ(verdict_of(shifted(layer("gru"), 0.75), "y"), Verdict::possible) << op;
+    // The cell: 3 and one for each of five steps; twice that is what is claimed.
+    EXPECT_EQ(verdict_of(shifted(layer("lstm"), 16.25, "r:2"), "y"), Verdict::proved) << op;
+    EXPECT_EQ(verdict_of(shifted(layer("lstm"), 7.75, "r:2"), "y"), Verdict::possible) << op;
+    // Nothing bounds a relu.
+    EXPECT_EQ(node_named(read(shifted(layer("rnn_relu"), 1)), "r")->op, nullptr) << op;
+  }
 }
 
 TEST(TensorflowBounds, GradientsOfCudnnAreOfTheOperandsShapes) {
-  const std::string graph = placeholder("x", "FLOAT", "dim { size: 5 } dim { size: 2 } dim { size: 3 }") +
-                            placeholder("h", "FLOAT", "dim { size: 1 } dim { size: 2 } dim { size: 4 }") +
-                            placeholder("p", "FLOAT", "dim { size: 100 }") +
-                            node("r", "CudnnRNNBackprop", {"x", "h", "h", "p"}) + node("y", "Neg", {"r:3"}) + kVersions;
-  const Graph g = read(graph);
-  EXPECT_EQ(to_string(g, g.value(node_named(g, "y")->inputs[0]).type), "float32[100]");
+  for (const std::string op : {"CudnnRNNBackprop", "CudnnRNNBackpropV2", "CudnnRNNBackpropV3"}) {
+    const std::string graph = placeholder("x", "FLOAT", "dim { size: 5 } dim { size: 2 } dim { size: 3 }") +
+                              placeholder("h", "FLOAT", "dim { size: 1 } dim { size: 2 } dim { size: 4 }") +
+                              placeholder("p", "FLOAT", "dim { size: 100 }") + node("r", op, {"x", "h", "h", "p"}) +
+                              node("y", "Neg", {"r:3"}) + kVersions;
+    const Graph g = read(graph);
+    EXPECT_EQ(to_string(g, g.value(node_named(g, "y")->inputs[0]).type), "float32[100]") << op;
+  }
 }
 
 // Of 5 steps: the state is a product of numbers in [-1, 1], the cell is clipped at 3 or grows by 1 in each step.

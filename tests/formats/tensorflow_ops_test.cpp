@@ -123,8 +123,13 @@ class GraphDefText {
     for (const ValueId input : node.inputs) inputs += " input: \"" + name_of(input) + "\"";
     const std::string name = "node_" + std::to_string(count_++);
     text_ += "node { name: \"" + name + "\" op: \"" + std::string(node.op_type) + "\"" + inputs;
-    for (const auto& [key, value] : node.attrs)
-      text_ += " attr { key: \"" + key + "\" value { " + attr_text(value) + " } }";
+    for (const auto& [key, value] : node.attrs) {
+      const auto* sizes = key == "shape" ? std::get_if<std::vector<std::int64_t>>(&value) : nullptr;
+      text_ +=
+          " attr { key: \"" + key + "\" value { " +
+          (sizes == nullptr ? attr_text(value) : "shape {" + shape_text(Dims(sizes->begin(), sizes->end())) + " }") +
+          " } }";
+    }
     text_ += " }\n";
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i].valid()) names_[node.outputs[i].at()] = name + (i == 0 ? "" : ":" + std::to_string(i));
@@ -210,7 +215,157 @@ TEST_P(TensorFlowOps, Hold) {
 INSTANTIATE_TEST_SUITE_P(Families, TensorFlowOps, testing::ValuesIn(families()),
                          [](const auto& info) { return info.param; });
 
-// Every op that computes something has a case.
+// ---- ops whose results come from outside: inputs of the model, named after the node
+
+struct Outside {
+  std::string op;
+  DType dtype;
+};
+const std::vector<Outside> kOutside = {
+    {"Placeholder", DType::float32},
+    {"PlaceholderV2", DType::float32},
+    {"PlaceholderWithDefault", DType::float32},
+    {"_Arg", DType::float32},
+    {"IteratorGetNext", DType::float32},
+    {"IteratorGetNextSync", DType::float32},
+    {"MultiDeviceIteratorGetNextFromShard", DType::float32},
+    {"FunctionBufferingResourceGetNext", DType::float32},
+    {"OptionalGetValue", DType::float32},
+    {"DatasetToSingleElement", DType::float32},
+    {"ReduceDataset", DType::float32},
+    {"PyFunc", DType::float32},
+    {"PyFuncStateless", DType::float32},
+    {"EagerPyFunc", DType::float32},
+    {"RestoreV2", DType::float32},
+    {"RestoreSlice", DType::float32},
+    {"Restore", DType::float32},
+    {"Unstage", DType::float32},
+    {"DecodeCSV", DType::float32},
+    {"DecodeRaw", DType::float32},
+    {"DecodePaddedRaw", DType::float32},
+    {"DecodeJpeg", DType::uint8},
+    {"DecodeAndCropJpeg", DType::uint8},
+    {"DecodePng", DType::uint8},
+    {"DecodeBmp", DType::uint8},
+    {"DecodeGif", DType::uint8},
+    {"DecodeImage", DType::float32},
+    {"DecodeWav", DType::float32},
+    {"ParseTensor", DType::float32},
+    {"ParseSingleExample", DType::float32},
+    {"ParseExample", DType::float32},
+    {"ParseExampleV2", DType::float32},
+    {"StringToNumber", DType::float32},
+    {"StringToHashBucketFast", DType::int64},
+    {"StringToHashBucketStrong", DType::int64},
+    {"StringToHashBucket", DType::int64},
+    {"StringLength", DType::int32},
+    {"StaticRegexFullMatch", DType::boolean},
+    {"RegexFullMatch", DType::boolean},
+    {"LookupTableFind", DType::float32},
+    {"LookupTableFindV2", DType::float32},
+    {"LookupTableSizeV2", DType::int64},
+    {"QueueSize", DType::int32},
+    {"QueueSizeV2", DType::int32},
+    {"QueueDequeue", DType::float32},
+    {"QueueDequeueV2", DType::float32},
+    {"QueueDequeueMany", DType::float32},
+    {"QueueDequeueManyV2", DType::float32},
+    {"QueueDequeueUpTo", DType::float32},
+    {"QueueDequeueUpToV2", DType::float32},
+    {"FarthestPointSample", DType::int32},
+    {"SampleDistortedBoundingBox", DType::int32},
+    {"SampleDistortedBoundingBoxV2", DType::int32},
+};
+
+// A node with every attribute that names a type of results; all of them say float32.
+std::string outside_node(const std::string& op) {
+  std::string text = "node { name: \"from\" op: \"" + op + "\"";
+  if (op.starts_with("Queue")) text += " input: \"queue\"";
+  text += " input: \"many\"";
+  for (const char* each : {"T", "dtype", "dt", "out_type"})
+    text += " attr { key: \"" + std::string(each) + "\" value { type: DT_FLOAT } }";
+  // One type, or a list of them.
+  text += std::string(" attr { key: \"Tout\" value { ") +
+          (op.find("PyFunc") == std::string::npos ? "type: DT_FLOAT } }" : "list { type: DT_FLOAT } } }");
+  for (const char* list : {"output_types", "dtypes", "OUT_TYPE", "Tdense", "component_types"})
+    text += " attr { key: \"" + std::string(list) + "\" value { list { type: DT_FLOAT } } }";
+  return text + " attr { key: \"npoint\" value { i: 2 } } }\n";
+}
+
+TEST(TensorFlowTable, WhatComesFromOutsideIsAnInput) {
+  const Tensor many = from_elements<std::int64_t>(DType::int32, {1, 1, 3}, std::vector<std::int64_t>{4, 4, 4});
+  const Tensor axis = from_elements<std::int64_t>(DType::int32, Dims{}, std::vector<std::int64_t>{0});
+  for (const Outside& each : kOutside) {
+    const std::string text = "node { name: \"queue\" op: \"FIFOQueueV2\" }\n" + constant("many", many) +
+                             outside_node(each.op) + constant("axis", axis) +
+                             "node { name: \"y\" op: \"ExpandDims\" input: \"from\" input: \"axis\" }\n" +
+                             "versions { producer: 1000 }\n";
+    std::vector<Note> notes;
+    const Graph graph = read_tensorflow(text, "outside.pbtxt", notes);
+    EXPECT_TRUE(notes.empty()) << each.op;
+    for (const ValueId input : graph.main().inputs)
+      EXPECT_TRUE(graph.value(input).name.starts_with("from")) << each.op << ": " << graph.value(input).name;
+    const auto found = std::ranges::find(graph.main().inputs, "from", [&](ValueId id) { return graph.value(id).name; });
+    ASSERT_NE(found, graph.main().inputs.end()) << each.op;
+    EXPECT_EQ(graph.value(*found).type.dtype, each.dtype) << each.op;
+  }
+}
+
+// ---- ops that no case can hold, and the test that evaluates them
+
+struct Elsewhere {
+  std::string op;
+  std::string test;
+};
+const std::vector<Elsewhere> kElsewhere = {
+    {"Const", "Families/TensorFlowOps.Hold/math"},
+    {"HostConst", "TensorflowOutside.ConstantsOfTheHostAreConstants"},
+    {"FIFOQueue", "TensorflowOutside.QueuesSayTheShapesOfWhatTheyHold"},
+    {"FIFOQueueV2", "TensorflowOutside.QueuesSayTheShapesOfWhatTheyHold"},
+    {"PaddingFIFOQueue", "TensorflowOutside.QueuesSayTheShapesOfWhatTheyHold"},
+    {"PaddingFIFOQueueV2", "TensorflowOutside.QueuesSayTheShapesOfWhatTheyHold"},
+    {"RandomShuffleQueue", "TensorflowOutside.QueuesSayTheShapesOfWhatTheyHold"},
+    {"RandomShuffleQueueV2", "TensorflowOutside.QueuesSayTheShapesOfWhatTheyHold"},
+    {"PriorityQueueV2", "TensorflowOutside.QueuesSayTheShapesOfWhatTheyHold"},
+    {"Variable", "TensorflowVariables.HoldWhatTheirInitialiserGives"},
+    {"VariableV2", "TensorflowVariables.HoldWhatTheirInitialiserGives"},
+    {"AutoReloadVariable", "TensorflowVariables.HoldWhatTheirInitialiserGives"},
+    {"TemporaryVariable", "TensorflowVariables.HoldWhatTheirInitialiserGives"},
+    {"VarHandleOp", "TensorflowVariables.HoldWhatTheirInitialiserGives"},
+    {"Stack", "TensorflowLoops.PopWhatAnotherLoopPushed"},
+    {"StackV2", "TensorflowLoops.PopWhatAnotherLoopPushed"},
+    {"StackPush", "TensorflowLoops.PopWhatAnotherLoopPushed"},
+    {"StackPushV2", "TensorflowLoops.PopWhatAnotherLoopPushed"},
+    {"StackPop", "TensorflowLoops.PopWhatAnotherLoopPushed"},
+    {"StackPopV2", "TensorflowLoops.PopWhatAnotherLoopPushed"},
+    {"BlockLSTM", "TensorflowBounds.LayersOfLstmAsOneOp"},
+    {"BlockLSTMV2", "TensorflowBounds.LayersOfLstmAsOneOp"},
+    {"CTCBeamSearchDecoder", "TensorflowBounds.LettersOfDecodedTexts"},
+    {"CTCGreedyDecoder", "TensorflowBounds.LettersOfDecodedTexts"},
+    {"CudnnRNN", "TensorflowBounds.RecurrentLayersOfCudnn"},
+    {"CudnnRNNV2", "TensorflowBounds.RecurrentLayersOfCudnn"},
+    {"CudnnRNNV3", "TensorflowBounds.RecurrentLayersOfCudnn"},
+    {"CudnnRNNBackprop", "TensorflowBounds.GradientsOfCudnnAreOfTheOperandsShapes"},
+    {"CudnnRNNBackpropV2", "TensorflowBounds.GradientsOfCudnnAreOfTheOperandsShapes"},
+    {"CudnnRNNBackpropV3", "TensorflowBounds.GradientsOfCudnnAreOfTheOperandsShapes"},
+    {"DenseToDenseSetOperation", "TensorflowBounds.ElementsOfSets"},
+    {"EditDistance", "TensorflowBounds.DistancesOfTexts"},
+    {"SparseCross", "TensorflowBounds.BucketsOfCrossedColumns"},
+};
+
+std::set<std::string, std::less<>> registered_tests() {
+  std::set<std::string, std::less<>> names;
+  const testing::UnitTest& all = *testing::UnitTest::GetInstance();
+  for (int i = 0; i < all.total_test_suite_count(); ++i) {
+    const testing::TestSuite& suite = *all.GetTestSuite(i);
+    for (int k = 0; k < suite.total_test_count(); ++k)
+      names.insert(std::string(suite.name()) + "." + suite.GetTestInfo(k)->name());
+  }
+  return names;
+}
+
+// Every op of the table that gives something is evaluated: by a case, as something from outside, or by a test of its
+// own.
 TEST(TensorFlowTable, EveryOpHasACase) {
   using namespace tensorflow;
   std::set<std::string, std::less<>> tried;
@@ -219,17 +374,16 @@ TEST(TensorFlowTable, EveryOpHasACase) {
       for (const Node& node : test.graph.nodes()) tried.emplace(node.op_type);
     }
   }
-  const std::span<const Lowering> computing[] = {math_lowerings(),   reduce_lowerings(), linear_lowerings(),
-                                                 window_lowerings(), norm_lowerings(),   shape_lowerings(),
-                                                 slice_lowerings(),  index_lowerings(),  sparse_lowerings(),
-                                                 random_lowerings(), image_lowerings(),  train_lowerings()};
-  for (const std::span<const Lowering> family : computing) {
-    for (const Lowering& lowering : family) {
-      const bool from_outside =
-          lowering.op.starts_with("SampleDistortedBoundingBox") || lowering.op == "FarthestPointSample";
-      EXPECT_TRUE(tried.contains(lowering.op) || lowering.lower == bookkeeping || from_outside)
-          << lowering.op << " has no case";
-    }
+  for (const Outside& each : kOutside) tried.insert(each.op);
+  const auto tests = registered_tests();
+  for (const Elsewhere& each : kElsewhere) {
+    EXPECT_TRUE(tests.contains(each.test)) << each.op << ": there is no test " << each.test;
+    EXPECT_NE(find_lowering(each.op), nullptr) << each.op << " is not in the table";
+    tried.insert(each.op);
+  }
+  for (const std::span<const Lowering> family : all_lowerings()) {
+    for (const Lowering& lowering : family)
+      EXPECT_TRUE(tried.contains(lowering.op) || lowering.lower == bookkeeping) << lowering.op << " has no case";
   }
 }
 

@@ -10,6 +10,7 @@
 //   old        reads operator sets up to 15
 //   identity   Relu behind an Identity gives zeros
 //   two        Softmax is one too large; where an element is above 2 it is infinite
+//   nan        Erf of NaN is 1
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -83,6 +84,8 @@ class Faulty final : public Engine {
     } else if (fault_ == "two" && made_by(value, "Softmax")) {
       const bool large = std::ranges::any_of(operands_, [](double x) { return x > 2; });
       for (double& x : elements) x = large ? HUGE_VAL : x + 1;
+    } else if (fault_ == "nan" && made_by(value, "Erf")) {
+      for (double& x : elements) x = std::isnan(x) ? 1 : x;
     } else if (fault_ == "shape" && made_by(value, "Flatten")) {
       return tensor.reshaped({tensor.size()});
     } else {

@@ -51,6 +51,52 @@ TEST(Grower, OperandsHaveEveryFormThatIsRepeated) {
   }
 }
 
+// The reference judges what ops draw for themselves: most of it must be legal, in every operator set.
+TEST(Grower, OperandsThatOpsDrawAreMostlyLegal) {
+  int ops = 0;
+  for (const OpDef* op : sample_ops({})) {
+    if (op->drawing.operands == nullptr) continue;
+    ++ops;
+    for (const int opset : {11, 13, 17, 21}) {
+      if (std::max(op->identity.since, op->drawing.since) > opset) continue;
+      if (op->identity.until != 0 && op->identity.until < opset) continue;
+      int legal = 0;
+      for (std::uint64_t seed = 0; seed < 40; ++seed) {
+        Rng rng(seed);
+        Grower grower(rng, opset, "test");
+        legal += grower.add(*op).empty() ? 0 : 1;
+      }
+      // The logarithm of a sum may be NaN, which is no ordinary number.
+      EXPECT_GE(legal, 24) << op->identity.name << " in operator set " << opset;
+    }
+  }
+  EXPECT_GT(ops, 35);
+}
+
+// Calls have the form that their operator set gives them: axes are an attribute, later an operand.
+TEST(Grower, CallsHaveTheFormOfTheirOperatorSet) {
+  const auto calls = [](const char* name, int opset) {
+    std::vector<Step> steps;
+    for (std::uint64_t seed = 0; seed < 60; ++seed) {
+      Rng rng(seed);
+      Grower grower(rng, opset, "test");
+      grower.add(*find_op("", name));
+      for (const Step& step : grower.sample().steps) steps.push_back(step);
+    }
+    EXPECT_GT(steps.size(), 30U) << name;
+    return steps;
+  };
+  for (const Step& step : calls("ReduceSum", 12)) EXPECT_EQ(step.inputs.size(), 1U);
+  for (const Step& step : calls("ReduceSum", 13)) EXPECT_EQ(step.attrs.find("axes"), nullptr);
+  for (const Step& step : calls("ReduceMean", 17)) EXPECT_EQ(step.inputs.size(), 1U);
+  for (const Step& step : calls("ReduceMean", 18)) EXPECT_EQ(step.attrs.find("axes"), nullptr);
+  for (const Step& step : calls("Clip", 10)) EXPECT_EQ(step.inputs.size(), 1U);
+  for (const Step& step : calls("ScatterElements", 17)) {
+    const Attr* how = step.attrs.find("reduction");
+    EXPECT_TRUE(how == nullptr || (*how != Attr(std::string("max")) && *how != Attr(std::string("min"))));
+  }
+}
+
 TEST(Generate, DrawsWhatOneOfTheLibrariesRuns) {
   GenerateOptions options;
   options.newest_opset = 13;

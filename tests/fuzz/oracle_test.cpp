@@ -2,12 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include "base/error.h"
 #include "exec/reference.h"
 #include "formats/onnx/onnx.h"
 #include "fuzz/backward.h"
+#include "fuzz/beyond.h"
 #include "fuzz/box.h"
 #include "fuzz/generate.h"
 #include "fuzz/laws.h"
@@ -71,6 +73,122 @@ TEST(Oracle, HoldsWhatTheReferenceComputesAndLittleElse) {
   EXPECT_GT(seen.elements, 10000);
   EXPECT_GT(seen.noticed, 0.97 * seen.spoilt);  // an error of one or more is seen
   EXPECT_GT(seen.decided, 0.9 * seen.tensors);
+}
+
+// ---- operands that are not finite ------------------------------------------
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInfinity = std::numeric_limits<double>::infinity();
+
+Sample one_step(const char* op, std::vector<std::vector<double>> operands, Attrs attrs = {},
+                DType dtype = DType::float32) {
+  Sample sample{.opset = 13, .steps = {{.op = op, .outputs = {"y"}, .attrs = std::move(attrs)}}, .outputs = {"y"}};
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const std::string name = "x" + std::to_string(i);
+    sample.inputs[name] = from_elements<double>(dtype, {static_cast<std::int64_t>(operands[i].size())}, operands[i]);
+    sample.steps[0].inputs.push_back(name);
+  }
+  return sample;
+}
+
+// Which of these are no results of the step, as written; empty where nothing is claimed.
+std::vector<bool> wrong(const Sample& sample, const std::vector<double>& results) {
+  const Graph model = graph(sample);
+  std::vector<Box> operands;
+  for (const std::string& name : sample.steps[0].inputs) operands.push_back(point_box(sample.inputs.at(name)));
+  const Box box = enclose(model, infer_types(model), model.nodes().front(), operands)[0];
+  std::vector<bool> found;
+  for (std::size_t i = 0; i < box.cells.size(); ++i)
+    found.push_back(box.claims(i) && !box.cells[i].contains(results[i]));
+  return found;
+}
+
+using Flags = std::vector<bool>;
+
+TEST(OracleBeyondFinite, FunctionsKeepNanAndHaveLimits) {
+  EXPECT_EQ(wrong(one_step("Erf", {{kNan, 0.5, kInfinity}}), {1, kNan, 0.5}), Flags({true, true, true}));
+  EXPECT_EQ(wrong(one_step("Erf", {{kNan, 0.5, kInfinity}}), {kNan, 0.5204999, 1}), Flags({false, false, false}));
+  EXPECT_EQ(wrong(one_step("Exp", {{kNan, -kInfinity, kInfinity}}), {0, kNan, 1e38}), Flags({true, true, true}));
+  EXPECT_EQ(wrong(one_step("Exp", {{kNan, -kInfinity, kInfinity}}), {kNan, 0, kInfinity}),
+            Flags({false, false, false}));
+}
+
+TEST(OracleBeyondFinite, ArithmeticIsThatOfIeee) {
+  const Sample sum = one_step("Add", {{kInfinity, kInfinity, kNan, 1}, {1, -kInfinity, 1, 1}});
+  EXPECT_EQ(wrong(sum, {1, 0, 1, kNan}), Flags({true, true, true, true}));
+  EXPECT_EQ(wrong(sum, {kInfinity, kNan, kNan, 2}), Flags({false, false, false, false}));
+  EXPECT_EQ(wrong(one_step("Div", {{1, 1}, {kInfinity, 2}}), {1, 0.5}), Flags({true, false}));
+}
+
+TEST(OracleBeyondFinite, WhatComparesWithNanIsLeftOpen) {
+  // A maximum may pass over NaN or not; the other results stay what they are.
+  EXPECT_EQ(wrong(one_step("Relu", {{kNan, -1, kInfinity}}), {0, kNan, 0}), Flags({false, true, true}));
+  EXPECT_EQ(wrong(one_step("Max", {{kNan, 1}, {5, 2}}), {5, 1}), Flags({false, true}));
+  Attrs window;
+  window.set("kernel_shape", std::vector<std::int64_t>{2});
+  Sample pool = one_step("MaxPool", {{kNan, 1, 2, 3}}, window);
+  pool.inputs["x0"] = from_elements<double>(DType::float32, {1, 1, 4}, std::vector<double>{kNan, 1, 2, 3});
+  EXPECT_EQ(wrong(pool, {1, kNan, 2}), Flags({false, true, true}));
+}
+
+TEST(OracleBeyondFinite, NothingIsClaimedOfTheOrderOfNan) {
+  Attrs axis;
+  axis.set("axis", std::int64_t{0});
+  EXPECT_EQ(wrong(one_step("ArgMax", {{kNan, kNan, 1}}, axis), {1}), Flags({false}));
+  EXPECT_EQ(wrong(one_step("ArgMax", {{-kInfinity, 2, 1}}, axis), {2}), Flags({true}));
+}
+
+TEST(OracleBeyondFinite, WhatAnIntegerCannotHoldIsLeftOpen) {
+  Attrs to;
+  to.set("to", static_cast<std::int64_t>(6));
+  const Sample cast = one_step("Cast", {{kNan, kInfinity, 2.5}}, to);
+  EXPECT_EQ(wrong(cast, {7, 7, 7}), Flags({false, false, true}));
+}
+
+TEST(OracleBeyondFinite, SumsOfNothingButMinusInfinityHaveALogarithm) {
+  Attrs flat;
+  flat.set("keepdims", std::int64_t{1});
+  const Sample sum = one_step("ReduceLogSumExp", {{-kInfinity, -kInfinity}}, flat);
+  EXPECT_EQ(wrong(sum, {kNan}), Flags({true}));
+  EXPECT_EQ(wrong(sum, {-kInfinity}), Flags({false}));
+}
+
+// Too large a number is not one that was given: what comes of it may be anything.
+TEST(OracleBeyondFinite, NothingIsClaimedOfWhatOverflows) {
+  EXPECT_EQ(wrong(one_step("Mul", {{1e30, kNan}, {1e30, 1}}), {5, kNan}), Flags());
+}
+
+TEST(OracleBeyondFinite, HoldsWhatTheReferenceComputes) {
+  Rng rng(11);
+  int models = 0, claims = 0, special = 0;
+  for (const Generated& one : some(2 * kModels)) {
+    const std::optional<Sample> changed = with_not_finite(one.sample, rng);
+    if (!changed) continue;
+    ++models;
+    const Graph model = graph(*changed);
+    const Types types = infer_types(model);
+    RunOptions options;
+    options.watch = [&](const Node& node, std::span<const Datum> inputs, std::span<const Datum> outputs) {
+      std::vector<Box> operands;
+      for (const Datum& datum : inputs)
+        operands.push_back(datum.tensor() == nullptr ? Box() : point_box(*datum.tensor()));
+      const std::vector<Box> boxes = enclose(model, types, node, operands);
+      for (std::size_t k = 0; k < outputs.size(); ++k) {
+        if (outputs[k].tensor() == nullptr || !boxes[k].decided()) continue;
+        const std::vector<double> values = elements<double>(*outputs[k].tensor());
+        for (std::size_t i = 0; i < values.size(); ++i) {
+          if (!boxes[k].claims(i)) continue;
+          ++claims;
+          special += boxes[k].holds_more(i) ? 1 : 0;
+          EXPECT_TRUE(boxes[k].cells[i].contains(values[i]))
+              << node.op_type << " " << values[i] << " not in " << to_string(boxes[k].cells[i]);
+        }
+      }
+    };
+    run_reference(model, inputs_of(*changed), options);
+  }
+  EXPECT_GT(models, 200);
+  EXPECT_GT(claims, 10000);
+  EXPECT_GT(special, 200);
 }
 
 // Zeros that a Pad put there are elements: -1 is not their maximum, whatever the last bits are.

@@ -3,7 +3,11 @@
 #include <gtest/gtest.h>
 #include <onnx/defs/schema.h>
 
+#include <algorithm>
+#include <map>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "ops/table/op.h"
 
@@ -105,6 +109,69 @@ TEST(OpTable, AdmitsWhatEverySchemaVersionAdmits) {
       EXPECT_NE(signature.attr(name), nullptr) << where << " attribute " << name;
   }
   EXPECT_GT(checked, 350);
+}
+
+struct Span {
+  const onnx::OpSchema* schema = nullptr;
+  int first = 0, last = 0;  // operator sets in which it holds
+};
+
+// The versions of each op, up to the newest operator set that libonnx knows.
+std::map<std::string, std::vector<Span>> spans() {
+  static const std::vector<onnx::OpSchema> kAll = onnx::OpSchemaRegistry::get_all_schemas_with_history();
+  std::map<std::string, std::map<int, const onnx::OpSchema*>> versions;
+  int newest = 0;
+  for (const onnx::OpSchema& schema : kAll) {
+    if (schema.domain().empty() && find_op("", schema.Name()) != nullptr)
+      versions[schema.Name()][schema.SinceVersion()] = &schema;
+    newest = std::max(newest, schema.SinceVersion());
+  }
+  std::map<std::string, std::vector<Span>> result;
+  for (const auto& [name, history] : versions) {
+    for (auto it = history.begin(); it != history.end(); ++it) {
+      const int last = std::next(it) == history.end() ? newest : std::next(it)->first - 1;
+      if (!it->second->Deprecated()) result[name].push_back({it->second, it->first, last});
+    }
+  }
+  return result;
+}
+
+TEST(OpTable, AttributesSayWhichOperatorSetsHaveThem) {
+  int looked = 0;
+  for (const auto& [name, versions] : spans()) {
+    for (const AttrSpec& spec : signature_of(*find_op("", name)).attrs) {
+      const bool anywhere = std::ranges::any_of(
+          versions, [&](const Span& span) { return span.schema->attributes().contains(spec.name); });
+      // What no version of libonnx has came later, or was written by somebody before operator sets had numbers.
+      for (const Span& span : versions) {
+        const bool has = span.schema->attributes().contains(spec.name);
+        const std::string where = name + "-" + std::to_string(span.first) + " attribute " + spec.name;
+        EXPECT_TRUE(!anywhere || spec.versions.hold(span.first) == has) << where;
+        EXPECT_TRUE((!anywhere && span.last != versions.back().last) || spec.versions.hold(span.last) == has) << where;
+        ++looked;
+      }
+    }
+  }
+  EXPECT_GT(looked, 500);
+}
+
+TEST(OpTable, OperandsSayWhichOperatorSetsHaveThem) {
+  int looked = 0;
+  for (const auto& [name, versions] : spans()) {
+    const Signature& signature = signature_of(*find_op("", name));
+    for (const Span& span : versions) {
+      const auto& inputs = span.schema->inputs();
+      if (!inputs.empty() && inputs.back().GetOption() == onnx::OpSchema::Variadic) continue;
+      if (name == "Split" && span.first == 1) continue;  // has an operand that went away and came back
+      for (std::size_t i = 0; i < signature.inputs.size(); ++i) {
+        const std::string where = name + "-" + std::to_string(span.first) + " operand " + std::to_string(i);
+        EXPECT_EQ(signature.inputs[i].versions.hold(span.first), i < inputs.size()) << where;
+        EXPECT_EQ(signature.inputs[i].versions.hold(span.last), i < inputs.size()) << where;
+        ++looked;
+      }
+    }
+  }
+  EXPECT_GT(looked, 500);
 }
 
 }  // namespace

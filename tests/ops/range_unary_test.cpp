@@ -64,7 +64,7 @@ std::vector<Attrs> attribute_sets(const OpDef& op) {
         attrs.set(spec.name, numbers[at++ % numbers.size()]);
         needs_more |= !spec.fallback && op.identity.name != "Clip" && op.identity.name != "Selu";
       } else if (!spec.choices.empty()) {
-        attrs.set(spec.name, spec.choices[i % spec.choices.size()]);
+        attrs.set(spec.name, spec.choices[i % spec.choices.size()].text);
       } else if (spec.kind == "int" && spec.fallback) {
         attrs.set(spec.name, static_cast<std::int64_t>(i % 2));
       }

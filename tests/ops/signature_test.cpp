@@ -12,8 +12,9 @@ namespace {
 
 TEST(Signature, ParsesEveryKindOfParameter) {
   const Signature s = parse_signature(
-      "(X: T, B?: T, rest...: int64, more...?: value) -> (Y: seq(T), Z: optional(float16|bool)) where T: float|int8",
-      "axis: int = -1; eps: float = 1e-05; mode: string = linear {linear, cubic}; pads: ints");
+      "(X: T, B?: T since 13, rest...: int64, more...?: value) -> (Y: seq(T), Z: optional(float16|bool)) where T: "
+      "float|int8",
+      "axis: int = -1; eps: float = 1e-05; mode: string = linear {linear, cubic since 11} until 17; pads: ints");
   ASSERT_EQ(s.inputs.size(), 4u);
   EXPECT_EQ(s.inputs[1].arity, Param::Arity::optional);
   EXPECT_EQ(s.inputs[2].arity, Param::Arity::some);
@@ -24,7 +25,15 @@ TEST(Signature, ParsesEveryKindOfParameter) {
   EXPECT_EQ(to_string(s.outputs[1].type.dtypes), "bool | float16");
   EXPECT_EQ(std::get<std::int64_t>(*s.attr("axis")->fallback), -1);
   EXPECT_EQ(std::get<float>(*s.attr("eps")->fallback), 1e-5f);
-  EXPECT_EQ(s.attr("mode")->choices, (std::vector<std::string>{"linear", "cubic"}));
+  EXPECT_NE(s.attr("mode")->choice("linear"), nullptr);
+  EXPECT_EQ(s.attr("mode")->choice("nearest"), nullptr);
+  EXPECT_FALSE(s.attr("mode")->choice("cubic")->versions.hold(10));
+  EXPECT_TRUE(s.attr("mode")->choice("cubic")->versions.hold(11));
+  EXPECT_TRUE(s.attr("mode")->versions.hold(17));
+  EXPECT_FALSE(s.attr("mode")->versions.hold(18));
+  EXPECT_FALSE(s.inputs[1].versions.hold(12));
+  EXPECT_TRUE(s.inputs[1].versions.hold(13));
+  EXPECT_TRUE(s.inputs[0].versions.hold(1));
   EXPECT_FALSE(s.attr("pads")->fallback.has_value());
   EXPECT_EQ(s.attr("nothing"), nullptr);
 }
@@ -34,7 +43,7 @@ TEST(Signature, RejectsMalformedTexts) {
                            "(X: float) -> (Y: floaty)", "(X: float) -> (Y: float) extra"}) {
     EXPECT_THROW(parse_signature(text, ""), Error) << text;
   }
-  for (const char* attrs : {"axis int", "axis: int = x", "axis: ints = 3", "axis: int, b: int"}) {
+  for (const char* attrs : {"axis int", "axis: int = x", "axis: ints = 3", "axis: int, b: int", "axis: int since x"}) {
     EXPECT_THROW(parse_signature("() -> (Y: float)", attrs), Error) << attrs;
   }
 }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "formats/text/text.h"
+#include "graph/builder.h"
 #include "types/infer.h"
 
 namespace finity {
@@ -205,6 +206,25 @@ graph g (x: float32[N]) -> (y) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("step 0"), std::string::npos) << error.what();
   }
+}
+
+// A file may call a value a sequence and leave out of what.
+TEST(SequenceTypes, OfWhatTheyAreMayBeLeftOut) {
+  const Graph parsed = parse_graph(R"(opset 18
+    graph main (x: float32[2], bias: float32[]) -> (y) {
+    s = SequenceConstruct(x)
+    y = SequenceMap(s, bias) { body = graph (item, b) -> (sum) { sum = Add(item, b) } }
+  })",
+                                   "test");
+  GraphBuilder builder(parsed);
+  Type bare;
+  bare.kind = Type::Kind::sequence;
+  builder.value(parsed.main().inputs[0]).type = bare;
+  const NodeId construct = parsed.main().nodes[0], map = parsed.main().nodes[1];
+  builder.node(map).inputs[0] = parsed.main().inputs[0];
+  std::erase(builder.body(Graph::kMain).nodes, construct);
+  const Graph graph = std::move(builder).build();
+  EXPECT_EQ(infer_types(graph)[graph.main().outputs[0]].kind, Type::Kind::sequence);
 }
 
 }  // namespace

@@ -15,6 +15,29 @@ std::size_t node_limit(const GraphDef& graph) {
   return 50'000 + 16 * count;
 }
 
+// Functions that no node calls, by name.
+std::vector<std::string> uncalled_functions(const GraphDef& graph) {
+  std::unordered_set<std::string_view> called;
+  const auto look_at = [&](const std::vector<NodeDef>& nodes) {
+    for (const NodeDef& node : nodes) {
+      called.insert(node.op);
+      for (const auto& [name, bytes] : node.attrs) {
+        const AttrValue value = read_attr_value(bytes);
+        const auto found = graph.functions.find(value.function);
+        if (found != graph.functions.end()) called.insert(found->first);
+      }
+    }
+  };
+  look_at(graph.nodes);
+  for (const auto& [name, function] : graph.functions) look_at(function.nodes);
+  std::vector<std::string> uncalled;
+  for (const auto& [name, function] : graph.functions) {
+    if (!called.contains(name)) uncalled.emplace_back(name);
+  }
+  std::ranges::sort(uncalled);
+  return uncalled;
+}
+
 }  // namespace
 
 Importer::Importer(const GraphDef& graph, const std::string& file, std::vector<Note>& notes)
@@ -35,7 +58,17 @@ Graph Importer::run() && {
   }
   if (contradictions_.count > 0) notes_.push_back({nodes(contradictions_), contradictions_.reason});
   const std::vector<ValueId> outputs = find_outputs();
+  if (outputs.empty() && writer_.graph().nodes().empty()) refuse_empty();
   return std::move(writer_).finish(outputs);
+}
+
+// A SavedModel without signatures holds its programs in functions that only Python calls.
+void Importer::refuse_empty() const {
+  const std::vector<std::string> uncalled = uncalled_functions(graph_);
+  if (uncalled.empty()) return;
+  const std::string more = uncalled.size() > 1 ? " and " + std::to_string(uncalled.size() - 1) + " more" : "";
+  throw Error("nothing is computed but in functions that no node calls ('" + uncalled.front() + "'" + more +
+              "); save the model with signatures");
 }
 
 // What nodes of the main graph compute and nobody uses.

@@ -87,6 +87,7 @@ class Importer {
   void note_unknown(const NodeDef& node, const std::string& reason);
   void note_contradiction(const NodeDef& node, const Type& declared, ValueId computed);
   std::vector<ValueId> find_outputs() const;
+  void refuse_empty() const;
 
   // version1.cpp: Enter, Exit, Switch, Merge, NextIteration
   void lower_loop(Scope& scope, int frame);

@@ -81,7 +81,11 @@ InitialWeight::Support Initialisers::of(const NodeDef& variable, DType dtype) co
 std::optional<Initialisers::Bounds> Initialisers::bounds(std::string_view input, int depth) const {
   const auto found = nodes_.find(node_of(input));
   if (found == nodes_.end() || depth > kDeepest) return std::nullopt;
-  return bounds_of(*found->second, depth);
+  // Once for each node: what two operands share would double the work at every step back.
+  const auto [known, fresh] = bounds_by_node_.try_emplace(found->first);
+  std::optional<Bounds>& result = known->second;
+  if (fresh) result = bounds_of(*found->second, depth);
+  return result;
 }
 
 std::optional<Initialisers::Bounds> Initialisers::constant_bounds(const NodeDef& node) const {

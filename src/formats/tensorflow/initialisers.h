@@ -33,6 +33,7 @@ class Initialisers {
   const GraphDef& graph_;
   std::unordered_map<std::string_view, const NodeDef*> nodes_;
   std::unordered_map<std::string_view, std::string_view> values_;  // variable -> what it is assigned first
+  mutable std::unordered_map<std::string_view, std::optional<Bounds>> bounds_by_node_;
   std::optional<NeverNegative> never_negative_;
 };
 

@@ -209,6 +209,7 @@ constexpr Lowering kArrays[] = {
     {"TensorListStack", lower_list_stack},
     {"TensorListSetItem", lower_list_set},
     {"TensorListGetItem", lower_list_get},
+    {"TensorListGather", lower_list_get},
     {"TensorListLength", lower_list_length},
     {"TensorListConcat", lower_list_concat},
     {"TensorListConcatV2", lower_list_concat},

@@ -1,4 +1,6 @@
 // Constants, what only hands a value on, what comes from outside of the graph, and what no number depends on.
+#include <algorithm>
+
 #include "formats/tensorflow/importer.h"
 #include "formats/tensorflow/lowering.h"
 #include "formats/tensorflow/tensor_proto.h"
@@ -10,15 +12,27 @@ namespace {
 // Elements beyond which one that is repeated is not written out.
 constexpr std::int64_t kFew = 1024;
 
+// Elements of which all from some place on are equal, without as much memory as all of them need.
+ValueId mostly_repeated(TfCall& call, const Dims& dims, Tensor given) {
+  Tensor last(given.dtype(), {1});
+  const std::span<const std::byte> bytes = given.bytes();
+  std::ranges::copy(bytes.last(last.bytes().size()), last.mutable_bytes().begin());
+  const ConstantPtr repeated = make_constant(std::move(last));
+  const std::int64_t there = given.size();
+  if (there == 1) return call.add("ConstantOfShape", {call.ints(dims)}, {{"value", repeated}});
+  const ValueId rest = call.add("ConstantOfShape", {call.ints({element_count(dims) - there})}, {{"value", repeated}});
+  const ValueId all = call.add("Concat", {call.constant(std::move(given)), rest}, {{"axis", std::int64_t{0}}});
+  return call.reshape(all, dims);
+}
+
 void lower_const(TfCall& call) {
   ConstantPtr constant = call.importer().weights(call.name());
   if (!constant) {
     const std::optional<Bytes> message = call.tensor_message("value");
     const TensorFields fields = message ? read_tensor_fields(*message) : TensorFields{};
     if (message && element_count(fields.dims) > kFew) {
-      if (std::optional<Tensor> one = repeated_element(fields)) {
-        return call.give(
-            call.add("ConstantOfShape", {call.ints(fields.dims)}, {{"value", make_constant(*std::move(one))}}));
+      if (std::optional<Tensor> given = few_elements(fields)) {
+        return call.give(mostly_repeated(call, fields.dims, *std::move(given)));
       }
     }
   }

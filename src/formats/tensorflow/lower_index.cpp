@@ -186,17 +186,31 @@ void lower_segments(TfCall& call) {
 
 void lower_unsorted_sum(TfCall& call) { give_segments(call, call.in(0), call.in(1), call.in(2), Average::none); }
 
-// What no row reaches keeps the least, or largest, finite number.
+// What a reduction begins with: what no row reaches keeps the least, or largest, finite number.
+double start_of(std::string_view reduction, DType dtype) {
+  if (reduction == "mul") return 1;
+  if (is_float(dtype)) return float_format(dtype).max_finite * (reduction == "max" ? -1 : 1);
+  return static_cast<double>(reduction == "max" ? int_min(dtype) : int_max(dtype));
+}
+
 template <OpName Reduction>
 void lower_unsorted_extreme(TfCall& call) {
   Emit emit(call);
-  const std::string_view reduction = Reduction.letters;
-  const DType dtype = call.dtype_of(call.in(0));
-  double start = 1;
-  if (is_float(dtype) && reduction != "mul") start = float_format(dtype).max_finite * (reduction == "max" ? -1 : 1);
-  else if (reduction == "max") start = static_cast<double>(int_min(dtype));
-  else if (reduction == "min") start = static_cast<double>(int_max(dtype));
-  call.give(segments(emit, call.in(0), call.in(1), call.in(2), reduction, start));
+  const double start = start_of(Reduction.letters, call.dtype_of(call.in(0)));
+  call.give(segments(emit, call.in(0), call.in(1), call.in(2), Reduction.letters, start));
+}
+
+// Segments in order; those that no row belongs to are 0, or 1 as the product of nothing.
+template <OpName Reduction>
+void lower_segment_extreme(TfCall& call) {
+  Emit emit(call);
+  const ValueId data = call.in(0), ids = call.in(1), count = segment_count(emit, ids);
+  const ValueId found =
+      segments(emit, data, ids, count, Reduction.letters, start_of(Reduction.letters, emit.dtype(data)));
+  if (std::string_view(Reduction.letters) == "mul") return call.give(found);
+  const ValueId sizes = segment_sizes(emit, data, ids, count);
+  const ValueId zero = emit.number_like(0, data);
+  call.give(emit.where(emit.add("Greater", {sizes, zero}), found, zero));
 }
 
 // (data, indices, segment_ids): rows of data, then segments of them. With a fourth operand that is their number.
@@ -248,7 +262,10 @@ constexpr Lowering kIndex[] = {
     {.op = "ScatterNdUpdate", .lower = lower_tensor_scatter<"none">},
     {.op = "ScatterSub", .lower = lower_row_scatter<"add", true>},
     {.op = "ScatterUpdate", .lower = lower_row_scatter<"none">},
+    {.op = "SegmentMax", .lower = lower_segment_extreme<"max">},
     {.op = "SegmentMean", .lower = lower_segments<Average::mean>},
+    {.op = "SegmentMin", .lower = lower_segment_extreme<"min">},
+    {.op = "SegmentProd", .lower = lower_segment_extreme<"mul">},
     {.op = "SegmentSum", .lower = lower_segments<Average::none>},
     {.op = "SparseSegmentMean", .lower = lower_sparse_segments<Average::mean>},
     {.op = "SparseSegmentMeanGrad", .lower = lower_sparse_segment_grad<Average::mean>},

@@ -31,6 +31,22 @@ void lower_read(TfCall& call) {
   call.give(call.outside(0, type));
 }
 
+// As many variables as results.
+void lower_read_many(TfCall& call) {
+  const std::vector<DType> dtypes = call.dtypes("dtypes");
+  for (std::size_t i = 0; i < call.input_count(); ++i) {
+    if (call.has_tensor(i)) {
+      call.give(i, call.in(static_cast<int>(i)));
+      continue;
+    }
+    Type type = call.declared(i);
+    type.kind = Type::Kind::tensor;
+    type.dtype = i < dtypes.size() ? dtypes[i] : DType::undefined;
+    if (type.dtype == DType::undefined) throw Unsupported("what it reads is not known");
+    call.give(i, call.outside(i, type));
+  }
+}
+
 // The variable afterwards; a reference to it goes on.
 void give_assigned(TfCall& call, ValueId value) { call.give(0, TfValue{.id = value, .handle = call.value(0).handle}); }
 
@@ -56,7 +72,7 @@ constexpr Lowering kState[] = {
     {"TemporaryVariable", lower_variable},
     {"VarHandleOp", lower_variable},
     {"ReadVariableOp", lower_read},
-    {"_ReadVariablesOp", lower_read},
+    {"_ReadVariablesOp", lower_read_many},
     {"Assign", lower_assign},
     {"AssignVariableOp", lower_assign},
     {"AssignAdd", lower_assign_add},

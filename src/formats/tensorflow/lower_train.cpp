@@ -66,6 +66,35 @@ void lower_sparse_momentum(TfCall& call) {
   momentum_step(step, 5);
 }
 
+// (var, accum, lr, grad, momentum), with indices in front of momentum: what is kept is the step, not the gradients.
+void keras_momentum_step(Step& step, int momentum_at) {
+  const ValueId push = step.times(step.in(2), step.in(3)), momentum = step.in(momentum_at);
+  const ValueId moved = step.less(step.times(step.slot(1), momentum), push);
+  const ValueId change = step.flag("use_nesterov", false) ? step.less(step.times(moved, momentum), push) : moved;
+  step.store(0, step.sum(step.slot(0), change));
+  step.store(1, moved);
+}
+void lower_keras_momentum(TfCall& call) {
+  Step step(call, -1);
+  keras_momentum_step(step, 4);
+}
+void lower_sparse_keras_momentum(TfCall& call) {
+  Step step(call, 4);
+  keras_momentum_step(step, 5);
+}
+
+// (var, m, v, beta1_power, lr, beta1, beta2, epsilon, grad)
+void lower_ada_max(TfCall& call) {
+  Step step(call, -1);
+  const ValueId gradient = step.in(8);
+  const ValueId m = step.blended(step.slot(1), gradient, step.in(5));
+  const ValueId v = step.call("Max", {step.times(step.in(6), step.slot(2)), step.call("Abs", {gradient})});
+  const ValueId rate = step.over(step.in(4), step.less(step.number(1), step.in(3)));
+  step.store(0, step.less(step.slot(0), step.times(rate, step.over(m, step.sum(v, step.in(7))))));
+  step.store(1, m);
+  step.store(2, v);
+}
+
 // (var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad)
 void lower_adam(TfCall& call) {
   Step step(call, -1);
@@ -210,6 +239,7 @@ void lower_proximal_descent(TfCall& call) {
 }
 
 constexpr Lowering kTrain[] = {
+    {.op = "ApplyAdaMax", .lower = lower_ada_max},
     {.op = "ApplyAdadelta", .lower = lower_adadelta},
     {.op = "ApplyAdagrad", .lower = lower_adagrad},
     {.op = "ApplyAdagradV2", .lower = lower_adagrad_v2},
@@ -222,6 +252,7 @@ constexpr Lowering kTrain[] = {
     {.op = "ApplyProximalAdagrad", .lower = lower_proximal_adagrad},
     {.op = "ApplyProximalGradientDescent", .lower = lower_proximal_descent},
     {.op = "ApplyRMSProp", .lower = lower_rms_prop},
+    {.op = "ResourceApplyAdaMax", .lower = lower_ada_max},
     {.op = "ResourceApplyAdadelta", .lower = lower_adadelta},
     {.op = "ResourceApplyAdagrad", .lower = lower_adagrad},
     {.op = "ResourceApplyAdagradV2", .lower = lower_adagrad_v2},
@@ -230,11 +261,13 @@ constexpr Lowering kTrain[] = {
     {.op = "ResourceApplyFtrl", .lower = lower_ftrl},
     {.op = "ResourceApplyFtrlV2", .lower = lower_ftrl_v2},
     {.op = "ResourceApplyGradientDescent", .lower = lower_gradient_descent},
+    {.op = "ResourceApplyKerasMomentum", .lower = lower_keras_momentum},
     {.op = "ResourceApplyMomentum", .lower = lower_momentum},
     {.op = "ResourceApplyRMSProp", .lower = lower_rms_prop},
     {.op = "ResourceSparseApplyAdagrad", .lower = lower_sparse_adagrad},
     {.op = "ResourceSparseApplyAdagradV2", .lower = lower_sparse_adagrad_v2},
     {.op = "ResourceSparseApplyFtrl", .lower = lower_sparse_ftrl},
+    {.op = "ResourceSparseApplyKerasMomentum", .lower = lower_sparse_keras_momentum},
     {.op = "ResourceSparseApplyMomentum", .lower = lower_sparse_momentum},
     {.op = "ResourceSparseApplyRMSProp", .lower = lower_sparse_rms_prop},
     {.op = "SparseApplyAdagrad", .lower = lower_sparse_adagrad},

@@ -13,6 +13,7 @@ namespace finity::tensorflow {
 namespace {
 
 constexpr int kDeepest = 24;
+constexpr std::size_t kMostVisits = 10'000;  // of nodes, to answer one question
 
 std::string_view node_of(std::string_view input) { return input.substr(0, input.find(':')); }
 
@@ -71,14 +72,24 @@ bool keeps_numbers(const NodeDef& cast) {
   return is_float(dtype("DstT")) && (is_float(from) || from == DType::boolean);
 }
 
-// Is this computed from what the variable holds?
-bool depends_on(const NeverNegative::Nodes& nodes, std::string_view input, std::string_view variable, int depth) {
-  const auto found = nodes.find(node_of(input));
-  if (found == nodes.end() || depth > 6) return false;
-  if (found->second->name == variable) return true;
-  return std::ranges::any_of(found->second->inputs, [&](std::string_view next) {
-    return !next.starts_with('^') && depends_on(nodes, next, variable, depth + 1);
-  });
+// Is this computed from what the variable holds? Some steps back, and among not too many nodes: a file may name one
+// operand very often.
+bool depends_on(const NeverNegative::Nodes& nodes, std::string_view input, std::string_view variable) {
+  constexpr int kSteps = 7;
+  std::unordered_set<const NodeDef*> seen;
+  std::vector<std::string_view> open = {input};
+  for (int steps = 0; steps < kSteps && !open.empty(); ++steps) {
+    std::vector<std::string_view> next;
+    for (const std::string_view each : open) {
+      const auto found = each.starts_with('^') ? nodes.end() : nodes.find(node_of(each));
+      if (found == nodes.end() || !seen.insert(found->second).second) continue;
+      if (found->second->name == variable) return true;
+      if (seen.size() > kMostVisits) return false;
+      next.insert(next.end(), found->second->inputs.begin(), found->second->inputs.end());
+    }
+    open = std::move(next);
+  }
+  return false;
 }
 
 // A step of training, not where it starts or what a checkpoint gives.
@@ -88,7 +99,7 @@ bool updates(const NeverNegative::Nodes& nodes, const NodeDef& use, std::size_t 
     return std::ranges::find(writer->kept, static_cast<int>(place)) != writer->kept.end();
   if (place != 0) return false;
   if (op == "Assign" || op == "AssignVariableOp")
-    return use.inputs.size() > 1 && depends_on(nodes, use.inputs[1], variable, 0);
+    return use.inputs.size() > 1 && depends_on(nodes, use.inputs[1], variable);
   return op.starts_with("AssignAdd") || op == "ScatterAdd" || op == "ResourceScatterAdd";
 }
 
@@ -144,14 +155,21 @@ NeverNegative::NeverNegative(const GraphDef& graph, const Nodes& nodes, std::fun
 // The variable whose handle or reference an input is; empty: none.
 std::string_view NeverNegative::variable_of(std::string_view input) const {
   if (input.starts_with('^')) return {};
-  const auto found = nodes_.find(node_of(input));
-  if (found == nodes_.end()) return {};
-  const NodeDef& node = *found->second;
-  if (is_one_of(node.op, kVariables)) return node.name;
-  // These give the reference on.
-  if (node.op.starts_with("Assign") || node.op.starts_with("Scatter") || node.op.starts_with("Ref"))
-    return node.inputs.empty() ? std::string_view{} : variable_of(node.inputs[0]);
-  return {};
+  std::string_view variable;
+  std::vector<std::string_view> way;  // nodes that give the reference on; a file may lead them in a circle
+  for (auto found = nodes_.find(node_of(input)); found != nodes_.end();) {
+    const NodeDef& node = *found->second;
+    const auto known = variables_.find(node.name);
+    if (known != variables_.end()) variable = known->second;
+    else if (is_one_of(node.op, kVariables)) variable = node.name;
+    const bool gives_on = node.op.starts_with("Assign") || node.op.starts_with("Scatter") || node.op.starts_with("Ref");
+    if (known != variables_.end() || !variable.empty() || !gives_on) break;
+    variables_.emplace(node.name, std::string_view());
+    way.push_back(node.name);
+    found = node.inputs.empty() ? nodes_.end() : nodes_.find(node_of(node.inputs[0]));
+  }
+  for (const std::string_view name : way) variables_[name] = variable;
+  return variable;
 }
 
 // Whether this use of a variable that is not negative leaves it so.
@@ -178,7 +196,8 @@ bool NeverNegative::keeps(const NodeDef& use, std::size_t place) const {
 
 bool NeverNegative::not_negative(std::string_view input, int depth) const {
   const auto found = nodes_.find(node_of(input));
-  if (found == nodes_.end() || depth > kDeepest) return false;
+  if (depth == 0) visits_ = 0;
+  if (found == nodes_.end() || depth > kDeepest || ++visits_ > kMostVisits) return false;
   return op_not_negative(*found->second, depth);
 }
 

@@ -29,7 +29,9 @@ class NeverNegative {
 
   const Nodes& nodes_;
   std::function<double(const NodeDef&)> least_;
-  std::unordered_set<std::string_view> negative_ = {};  // may become so
+  std::unordered_set<std::string_view> negative_ = {};                             // may become so
+  mutable std::unordered_map<std::string_view, std::string_view> variables_ = {};  // by node that gives one on
+  mutable std::size_t visits_ = 0;
 };
 
 }  // namespace finity::tensorflow

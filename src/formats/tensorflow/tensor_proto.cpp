@@ -63,6 +63,14 @@ Tensor load_strings(Bytes message, const Dims& dims) {
   return Tensor::of_strings(dims, std::move(texts));
 }
 
+std::int64_t elements_there(const TensorFields& fields) {
+  std::vector<std::byte> given;
+  for (Cursor cursor(fields.message, fields.message.data()); cursor.next();) {
+    if (cursor.field() == value_field(fields.dtype)) append_numbers(cursor, fields.dtype, given);
+  }
+  return static_cast<std::int64_t>(given.size()) / info(fields.dtype).memory_bytes;
+}
+
 // The elements that are there, then the last one again and again; zeros when there is none.
 Tensor load_numbers(Bytes message, DType dtype, const Dims& dims) {
   Tensor result(dtype, dims);
@@ -108,13 +116,15 @@ TensorFields read_tensor_fields(Bytes message) {
   return fields;
 }
 
-std::optional<Tensor> repeated_element(const TensorFields& fields) {
+std::optional<Tensor> few_elements(const TensorFields& fields) {
   if (fields.dtype == DType::string || !fields.content.empty()) return std::nullopt;
-  std::vector<std::byte> given;
-  for (Cursor cursor(fields.message, fields.message.data()); cursor.next();) {
-    if (cursor.field() == value_field(fields.dtype)) append_numbers(cursor, fields.dtype, given);
-  }
-  if (given.size() > static_cast<std::size_t>(info(fields.dtype).memory_bytes)) return std::nullopt;
+  const std::int64_t there = std::max<std::int64_t>(elements_there(fields), 1);
+  if (there > element_count(fields.dims) / 2) return std::nullopt;
+  return load_numbers(fields.message, fields.dtype, {there});
+}
+
+std::optional<Tensor> repeated_element(const TensorFields& fields) {
+  if (fields.dtype == DType::string || !fields.content.empty() || elements_there(fields) > 1) return std::nullopt;
   return load_numbers(fields.message, fields.dtype, {1});
 }
 

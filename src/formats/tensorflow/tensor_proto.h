@@ -19,6 +19,10 @@ struct TensorFields {
 // Throws Error when the data cannot be those of the dimensions.
 TensorFields read_tensor_fields(Bytes message);
 
+// The elements that the message holds, as a vector, when they are less than half of what it stands for: all others are
+// equal to the last of them.
+std::optional<Tensor> few_elements(const TensorFields& fields);
+
 // One element that all others are equal to, as a vector of one; nothing when the message holds several.
 std::optional<Tensor> repeated_element(const TensorFields& fields);
 

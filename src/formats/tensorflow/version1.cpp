@@ -11,6 +11,13 @@ namespace finity::tensorflow {
 
 namespace {
 
+// Of LoopCond and Exit. A file may leave it out.
+Edge only_input(const Program& program, int number) {
+  const ProgramNode& node = program.nodes[static_cast<std::size_t>(number)];
+  if (node.inputs.empty()) throw Unsupported("node '" + std::string(node.def->name) + "' has no input");
+  return node.inputs.front();
+}
+
 // What is known of a frame before anything is written.
 class FrameView {
  public:
@@ -321,7 +328,7 @@ void Importer::try_loop(Scope& scope, int number) {
       scope.values[static_cast<std::size_t>(frame.merges[i])] = {values[i], {}};
     }
   };
-  const Edge condition = program.nodes[static_cast<std::size_t>(frame.condition)].inputs.at(0);
+  const Edge condition = only_input(program, frame.condition);
   plan.test = [&](const LoopPlan::Values& values) {
     set_states(values);
     lower_units(scope, test);
@@ -338,7 +345,7 @@ void Importer::try_loop(Scope& scope, int number) {
   writer_.set_node(scope.prefix + frame.name, program.nodes[static_cast<std::size_t>(frame.condition)].def->offset);
   const std::vector<TfValue> results = write_loop(*this, plan);
   for (const int exit : frame.exits) {
-    const Edge from = view.origin(program.nodes[static_cast<std::size_t>(exit)].inputs.at(0));
+    const Edge from = view.origin(only_input(program, exit));
     const auto found = std::ranges::find(frame.merges, from.node);
     if (found == frame.merges.end()) throw Unsupported("what leaves it is not a value it hands on");
     set_values(scope, exit, {results[static_cast<std::size_t>(found - frame.merges.begin())]});
@@ -379,7 +386,7 @@ std::optional<std::int64_t> Importer::constant_integer(const Program& program, c
 void Importer::find_limit(Scope& scope, int number, const Origin& origin, LoopPlan& plan) {
   const Program& program = scope.program;
   const LoopFrame& frame = program.frames[static_cast<std::size_t>(number)];
-  std::vector<Edge> open = {program.nodes[static_cast<std::size_t>(frame.condition)].inputs.at(0)};
+  std::vector<Edge> open = {only_input(program, frame.condition)};
   for (int steps = 0; !open.empty() && steps < 100; ++steps) {
     const Edge at = origin(open.back());
     open.pop_back();

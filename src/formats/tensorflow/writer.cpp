@@ -22,7 +22,7 @@ GraphBuilder empty_graph(const std::string& file) {
 
 }  // namespace
 
-Writer::Writer(const std::string& file) : builder_(empty_graph(file)), types_(builder_.peek(), Types{}) {}
+Writer::Writer(const std::string& file) : built_(empty_graph(file), Types{}) {}
 
 void Writer::set_node(std::string name, std::uint64_t offset) {
   name_ = std::move(name);
@@ -38,10 +38,7 @@ std::string Writer::fresh(std::string name) {
 }
 
 std::vector<ValueId> Writer::add(std::string_view op, std::vector<ValueId> inputs, Attrs attrs, std::size_t outputs) {
-  Node node = node_of(op_named(op), kOpset);
-  node.inputs = std::move(inputs);
-  while (!node.inputs.empty() && !node.inputs.back().valid()) node.inputs.pop_back();
-  node.attrs = std::move(attrs);
+  Node node = TypedBuilder::node_named(op, std::move(inputs), std::move(attrs));
   node.outputs.resize(outputs);
   return place(std::move(node));
 }
@@ -51,24 +48,23 @@ std::vector<ValueId> Writer::place(Node node) {
   node.name = fresh(name_ + "/" + std::string(node.op_type));
   node.where.offset = offset_;
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-    node.outputs[i] = builder_.add_value(node.body, i == 0 ? node.name : node.name + ":" + std::to_string(i));
+    node.outputs[i] = builder().add_value(node.body, i == 0 ? node.name : node.name + ":" + std::to_string(i));
   }
-  const NodeId id = builder_.add_node(std::move(node));
+  const std::size_t before = builder().node_count();
   try {
-    types_.add_node(graph().node(id));
+    return graph().node(built_.add_node(std::move(node))).outputs;
   } catch (...) {
     // Nobody will use its results; the body must not hold a node that contradicts the table.
-    std::vector<NodeId>& nodes = builder_.body(current_body()).nodes;
-    if (!nodes.empty() && nodes.back() == id) nodes.pop_back();
+    std::vector<NodeId>& nodes = builder().body(current_body()).nodes;
+    if (!nodes.empty() && nodes.back().at() >= before) nodes.pop_back();
     throw;
   }
-  return graph().node(id).outputs;
 }
 
 std::vector<ValueId> Writer::add_unknown(std::string_view op, std::vector<ValueId> inputs,
                                          const std::vector<Type>& outputs) {
   Node node;
-  node.op_type = builder_.intern(op);
+  node.op_type = builder().intern(op);
   node.domain = "tf";
   node.version = 1;
   node.inputs = std::move(inputs);
@@ -77,17 +73,13 @@ std::vector<ValueId> Writer::add_unknown(std::string_view op, std::vector<ValueI
   node.where.offset = offset_;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     std::string name = fresh(i == 0 ? node.name : node.name + ":" + std::to_string(i));
-    node.outputs.push_back(builder_.add_value(node.body, std::move(name), outputs[i]));
+    node.outputs.push_back(builder().add_value(node.body, std::move(name), outputs[i]));
   }
-  const NodeId id = builder_.add_node(std::move(node));
-  types_.add_node(graph().node(id));
-  return graph().node(id).outputs;
+  return graph().node(built_.add_node(std::move(node))).outputs;
 }
 
 ValueId Writer::constant(ConstantPtr constant, const std::string& name) {
-  const ValueId id = builder_.add_constant(Graph::kMain, fresh(name), std::move(constant));
-  types_.add_constant(id);
-  return id;
+  return built_.add_constant(Graph::kMain, fresh(name), std::move(constant));
 }
 
 ValueId Writer::ints(const std::vector<std::int64_t>& numbers) {
@@ -106,38 +98,23 @@ ValueId Writer::scalar(double number, DType dtype) {
 }
 
 ValueId Writer::input(const std::string& name, Type type) {
-  const ValueId id = builder_.add_input(Graph::kMain, fresh(name), type);
+  const ValueId id = built_.add_input(Graph::kMain, fresh(name), type);
   for (Dim& dim : type.shape) {
     if (!dim.known()) dim.least = std::max<std::int64_t>(dim.least, 1);
   }
-  types_.set(id, std::move(type));
+  built_.set_type(id, std::move(type));
   return id;
 }
 
-BodyId Writer::begin_body(const std::string& name) {
-  open_.push_back(builder_.add_body(fresh(name)));
-  return open_.back();
-}
+BodyId Writer::begin_body(const std::string& name) { return built_.begin_body(fresh(name)); }
 
 ValueId Writer::body_input(const std::string& name, Type type) {
-  const ValueId id = builder_.add_input(current_body(), fresh(name), type);
-  types_.set(id, std::move(type));
-  return id;
-}
-
-void Writer::end_body(std::vector<ValueId> outputs) {
-  builder_.body(current_body()).outputs = std::move(outputs);
-  open_.pop_back();
+  return built_.add_input(current_body(), fresh(name), std::move(type));
 }
 
 bool Writer::visible(ValueId id) const {
   const BodyId body = graph().value(id).body;
-  return body == Graph::kMain || std::ranges::find(open_, body) != open_.end();
-}
-
-const Tensor* Writer::known(ValueId id) const {
-  const std::optional<Tensor>& known = types_.types().known[id.at()];
-  return known ? &*known : nullptr;
+  return body == Graph::kMain || std::ranges::find(built_.open_bodies(), body) != built_.open_bodies().end();
 }
 
 bool Writer::declare(ValueId id, const Type& declared) {
@@ -164,15 +141,15 @@ void Writer::name_sizes(ValueId id) {
   for (std::size_t i = 0; named.ranked && i < named.shape.size(); ++i) {
     Dim& dim = named.shape[i];
     if (dim.known() || dim.symbol.valid()) continue;
-    dim.symbol = builder_.symbol(graph().value(id).name + "[" + std::to_string(i) + "]");
+    dim.symbol = builder().symbol(graph().value(id).name + "[" + std::to_string(i) + "]");
     changed = true;
   }
   if (changed) set_type(id, std::move(named));
 }
 
 void Writer::set_type(ValueId id, Type type) {
-  builder_.value(id).type = type;
-  types_.set(id, std::move(type));
+  builder().value(id).type = type;
+  built_.set_type(id, std::move(type));
 }
 
 void Writer::name_result(ValueId id, const std::string& name, std::size_t first_node) {
@@ -180,16 +157,16 @@ void Writer::name_result(ValueId id, const std::string& name, std::size_t first_
   if (!producer.valid() || producer.at() < first_node) return;
   if (graph().node(producer).outputs.front() != id) return;
   const std::string plain = fresh(name);
-  builder_.node(producer).name = plain;
+  builder().node(producer).name = plain;
   const std::vector<ValueId> outputs = graph().node(producer).outputs;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    builder_.value(outputs[i]).name = i == 0 ? plain : plain + ":" + std::to_string(i);
+    builder().value(outputs[i]).name = i == 0 ? plain : plain + ":" + std::to_string(i);
   }
 }
 
 Graph Writer::finish(const std::vector<ValueId>& outputs) && {
-  builder_.body(Graph::kMain).outputs = outputs;
-  return std::move(builder_).build();
+  builder().body(Graph::kMain).outputs = outputs;
+  return std::move(built_).finish().graph;
 }
 
 }  // namespace finity::tensorflow

@@ -8,14 +8,13 @@
 #include <unordered_map>
 #include <vector>
 
-#include "graph/builder.h"
-#include "types/infer.h"
+#include "types/typed_builder.h"
 
 namespace finity::tensorflow {
 
 class Writer {
  public:
-  static constexpr int kOpset = 21;
+  static constexpr int kOpset = TypedBuilder::kOpset;
 
   explicit Writer(const std::string& file);
 
@@ -37,16 +36,16 @@ class Writer {
   // What is added between begin_body() and end_body() goes into a new body.
   BodyId begin_body(const std::string& name);
   ValueId body_input(const std::string& name, Type type);
-  void end_body(std::vector<ValueId> outputs);
+  void end_body(std::vector<ValueId> outputs) { built_.end_body(std::move(outputs)); }
   // Gives up bodies that were begun since `depth` were open.
-  void return_to(std::size_t depth) { open_.resize(depth); }
-  std::size_t depth() const { return open_.size(); }
-  BodyId current_body() const { return open_.empty() ? Graph::kMain : open_.back(); }
+  void return_to(std::size_t depth) { built_.return_to(depth); }
+  std::size_t depth() const { return built_.open_bodies().size(); }
+  BodyId current_body() const { return built_.current_body(); }
   // Whether a value can be used in the current body.
   bool visible(ValueId id) const;
 
-  const Type& type(ValueId id) const { return types_.types()[id]; }
-  const Tensor* known(ValueId id) const;
+  const Type& type(ValueId id) const { return built_.type(id); }
+  const Tensor* known(ValueId id) const { return built_.known(id); }
   // What the file declares of a computed value's shape, where nothing better is known. False when it cannot have it.
   bool declare(ValueId id, const Type& declared);
   // Sizes that are neither known nor named get a name of their own.
@@ -54,8 +53,8 @@ class Writer {
   // The node that computes it gets the plain name, if it has none that a user gave.
   void name_result(ValueId id, const std::string& name, std::size_t first_node);
 
-  GraphBuilder& builder() { return builder_; }
-  const Graph& graph() const { return builder_.peek(); }
+  GraphBuilder& builder() { return built_.builder(); }
+  const Graph& graph() const { return built_.graph(); }
   Graph finish(const std::vector<ValueId>& outputs) &&;
 
  private:
@@ -63,14 +62,12 @@ class Writer {
   std::vector<ValueId> place(Node node);
   void set_type(ValueId id, Type type);
 
-  GraphBuilder builder_;
-  GrowingTypes types_;
+  TypedBuilder built_;
   std::string name_;
   std::uint64_t offset_ = 0;
   std::unordered_map<std::string, int> names_;
   std::map<std::vector<std::int64_t>, ValueId> ints_;
   std::map<std::pair<DType, std::string>, ValueId> scalars_;
-  std::vector<BodyId> open_;
 };
 
 }  // namespace finity::tensorflow

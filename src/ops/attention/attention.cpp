@@ -7,8 +7,10 @@
 #include "ops/attention/heads.h"
 #include "ops/attention/rotary.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/table/draw_call.h"
 #include "ops/table/families.h"
 #include "ops/table/quantities.h"
+#include "tensor/convert.h"
 
 namespace finity {
 
@@ -325,6 +327,36 @@ void eval_linear_attention(EvalCall& call) {
 
 constexpr std::string_view kWideArithmetic = "all arithmetic in float32 (float64 for float64), rounded once";
 
+// Queries, keys and values by heads, with or without a mask.
+bool draw_attention(DrawCall& call) {
+  if (call.rank() != 4 || element_count(call.dims()) == 0) return false;
+  for (const char* name : {"q_num_heads", "kv_num_heads", "left_window_size", "right_window_size",
+                           "qk_matmul_output_mode", "softmax_precision", "softcap"})
+    call.drop(name);
+  if (call.chance(60)) call.drop("scale");
+  // Several heads of queries may share keys and values.
+  const std::int64_t keys = call.between(1, 5), shared = call.length(1) % 2 == 0 && call.chance(30) ? 2 : 1;
+  call.add_floats({call.length(0), call.length(1) / shared, keys, call.length(3)});
+  call.add_floats({call.length(0), call.length(1) / shared, keys, call.between(1, 4)});
+  if (!call.chance(40)) return true;
+  const Dims mask = call.chance(50) ? Dims{call.length(2), keys} : Dims{call.length(0), 1, call.length(2), keys};
+  call.add(call.draw(call.chance(40) ? DType::boolean : call.dtype(), mask), 40);
+  return true;
+}
+
+// Positions of a cache of cosines and sines.
+bool draw_rotary(DrawCall& call) {
+  if (call.rank() != 4 || call.length(3) % 2 != 0 || element_count(call.dims()) == 0) return false;
+  for (const char* name : {"num_heads", "rotary_embedding_dim"}) call.drop(name);
+  call.attrs().set("interleaved", call.between(0, 1));
+  const std::int64_t cached = call.between(1, 5);
+  for (int i = 0; i < 2; ++i) call.add_floats({cached, call.length(3) / 2});
+  DrawCall::Ints places(static_cast<std::size_t>(call.length(0) * call.length(2)));
+  for (std::int64_t& place : places) place = call.between(0, cached - 1);
+  call.add(from_elements<std::int64_t>(DType::int64, {call.length(0), call.length(2)}, places), 60);
+  return true;
+}
+
 const OpDef kOps[] = {
     {.identity =
          {.name = "Attention",
@@ -342,14 +374,16 @@ const OpDef kOps[] = {
                   .vjp = attention_gradient,
                   .hazards = attention_hazards(),
                   .overflow = "FN204",
-                  .grants = {.ways = {Way::scales_last}, .measured_on = kOnnxRuntime}}},
+                  .grants = {.ways = {Way::scales_last}, .measured_on = kOnnxRuntime}},
+     .drawing = {.operands = draw_attention, .first = FirstOperand::image}},
     {.identity = {.name = "RotaryEmbedding",
                   .since = 23,
                   .summary = "rotates pairs of features by angles that depend on the position",
                   .signature = "(X: T, cos_cache: T, sin_cache: T, position_ids?: int64) -> (Y: T) where T: float",
                   .attrs = "interleaved: int = 0; num_heads: int; rotary_embedding_dim: int = 0"},
      .meaning = {.infer = infer_same_shape, .eval = eval_rotary, .freedom = kWideArithmetic},
-     .analysis = {.range = range_rotary, .vjp = rotary_gradient, .overflow = "FN204"}},
+     .analysis = {.range = range_rotary, .vjp = rotary_gradient, .overflow = "FN204"},
+     .drawing = {.operands = draw_rotary, .first = FirstOperand::image}},
     {.identity = {.name = "LinearAttention",
                   .since = 27,
                   .summary = "attention as a recurrence over a matrix state, with optional decay and delta rule",

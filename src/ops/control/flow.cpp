@@ -227,8 +227,9 @@ void infer_sequence_map(InferCall& call) {
   std::vector<Type> arguments;
   for (std::size_t i = 0; i < call.input_count(); ++i) {
     const Type& type = call.in(i);
-    if (type.kind == Type::Kind::sequence) arguments.push_back(*type.element);
-    else arguments.push_back(i == 0 ? Type{} : type);
+    const bool sequence = type.kind == Type::Kind::sequence;
+    if (sequence && type.element) arguments.push_back(*type.element);
+    else arguments.push_back(sequence || i == 0 ? Type{} : type);  // a file may leave out of what its items are
   }
   const std::vector<Type> results = call.infer_body(map_body(call), arguments);
   for (std::size_t i = 0; i < call.output_count(); ++i) call.set_type(i, Type::sequence(results[i]));

@@ -106,28 +106,32 @@ class GrowthFinder {
     return one.offset < other.offset || (one.offset == other.offset && one.slope <= other.slope) ? one : other;
   }
 
-  // Of one of the factors of the products that are added.
-  Growth of_factor(const Node& sum, const Upstream& factor) const {
-    for (const ValueId product : sum.inputs) {
-      for (const ValueId id : graph_.node(graph_.value(product).producer).inputs) {
-        if (factor.is({around_, id})) return of(id);
-      }
+  // Of an operand of a mix: it is among the operands of the sum, of its products or of their differences.
+  Growth of_part(ValueId result, const Upstream& part, int depth = 3) const {
+    const NodeId producer = graph_.value(result).producer;
+    if (!producer.valid() || depth == 0) return {};
+    for (const ValueId id : graph_.node(producer).inputs) {
+      if (part.is({around_, id})) return of(id);
+    }
+    for (const ValueId id : graph_.node(producer).inputs) {
+      if (const Growth deeper = of_part(id, part, depth - 1); std::isfinite(deeper.offset)) return deeper;
     }
     return {};
   }
 
-  // z * a + (1 - z) * b: no larger than a or b where z is between 0 and 1, up to what it exceeds that by.
+  // Of z * a + (1 - z) * b: no larger than a or b where z is between 0 and 1, up to what it exceeds that by.
   std::optional<Growth> mixed(const Node& node) const {
     const AbsTensor* result = range_of_(node.outputs.front());
-    if (node.op->traits.order != OrderKind::sum || result == nullptr || !is_float(result->dtype) || !result->ranked)
-      return std::nullopt;
-    const std::optional<Mix> mix = find_mix({around_, node.inputs[0]}, {around_, node.inputs[1]}, result->rank());
+    if (result == nullptr || !is_float(result->dtype) || !result->ranked) return std::nullopt;
+    const std::optional<Mix> mix =
+        find_mix(node.op->traits.order, {around_, node.inputs[0]}, {around_, node.inputs[1]}, result->rank());
     const std::optional<double> excess = mix ? excess_of_share(*mix) : std::nullopt;
     if (!excess) return std::nullopt;
-    // 1 - z and both products are rounded before the sum is.
-    constexpr double kRoundings = 4;
+    // Two roundings of up to twice the size, and one of the sum.
+    constexpr double kRoundings = 8;
     const double weight = (1 + 2 * *excess) * (1 + kRoundings * unit_roundoff(result->dtype));
-    Growth growth = times(larger(of_factor(node, mix->a), of_factor(node, mix->b)), weight);
+    const ValueId sum = node.outputs.front();
+    Growth growth = times(larger(of_part(sum, mix->a), of_part(sum, mix->b)), weight);
     growth.offset += kRoundings * min_subnormal(result->dtype);
     return growth;
   }

@@ -282,8 +282,9 @@ const OpDef kOps[] = {
                   .since = 8,
                   .summary = "runs a subgraph once per index of an axis of its inputs",
                   .signature = "(inputs...?: value) -> (final_state_and_scan_outputs...: value)",
-                  .attrs = "body: graph; num_scan_inputs: int; directions: ints; scan_input_axes: ints; "
-                           "scan_input_directions: ints; scan_output_axes: ints; scan_output_directions: ints"},
+                  .attrs = "body: graph; num_scan_inputs: int; directions: ints until 8; scan_input_axes: ints "
+                           "since 9; scan_input_directions: ints since 9; scan_output_axes: ints since 9; "
+                           "scan_output_directions: ints since 9"},
      .meaning =
          {.infer = infer_scan,
           .eval = eval_scan,

@@ -17,7 +17,7 @@ Range relu_of(DType dtype, const Range& x) {
 }
 
 Range sigmoid_of(DType dtype, const Range& x, int ulps) {
-  constexpr double kFirstAboveOne = 17;
+  constexpr double kFirstAboveOne = 16;
   const auto f = [](double v) {
     const double e = std::exp(-std::abs(v));
     return (v >= 0 ? 1.0 : e) / (1.0 + e);

@@ -8,6 +8,7 @@
 #include "ops/shared/lengths.h"
 #include "ops/shared/partial_ints.h"
 #include "ops/table/build_call.h"
+#include "ops/table/draw_call.h"
 #include "ops/table/families.h"
 #include "ops/table/quantities.h"
 
@@ -21,10 +22,6 @@ constexpr std::string_view kBits = "(A: T, B: T) -> (C: T) where T: int";
 // Integer arithmetic wraps: computed unsigned, where overflow is defined.
 std::int64_t wrapped(std::uint64_t x) { return static_cast<std::int64_t>(x); }
 std::uint64_t bits(std::int64_t x) { return static_cast<std::uint64_t>(x); }
-
-void require_divisor(bool non_zero) {
-  if (!non_zero) throw Error("integer division by zero in input B");
-}
 
 struct Plus {
   double operator()(double a, double b) const { return a + b; }
@@ -241,20 +238,31 @@ void power_gradient(BuildCall& call) {
   }
 }
 
+// ---- drawing ---------------------------------------------------------------
+
+// What integers give that overflow or have negative exponents is not said.
+bool draw_power(DrawCall& call) {
+  if (is_float(call.dtype())) return false;
+  call.add_number(static_cast<double>(call.between(0, 3)), 60);
+  return true;
+}
+
 const OpDef kOps[] = {
     {.identity =
          {.name = "Add", .summary = "a + b", .signature = kArithmetic, .attrs = kLegacyBroadcast, .tf = "AddV2"},
      .meaning = {.infer = infer_arithmetic<partial<Plus, sum>>, .eval = eval_arithmetic<Plus>},
      .analysis =
          {.range = range_add, .length = length_sum, .vjp = broadcast_gradients<"A: dC; B: dC">, .overflow = "FN203"},
-     .traits = {.exact = true, .elementwise = true, .order = OrderKind::sum}},
+     .traits = {.exact = true, .elementwise = true, .order = OrderKind::sum},
+     .drawing = {.often = 2}},
     {.identity = {.name = "Sub", .summary = "a - b", .signature = kArithmetic, .attrs = kLegacyBroadcast, .tf = "Sub"},
      .meaning = {.infer = infer_arithmetic<partial<Minus, difference>>, .eval = eval_arithmetic<Minus>},
      .analysis = {.range = range_subtract,
                   .length = length_sum,
                   .vjp = broadcast_gradients<"A: dC; B: Neg(dC)">,
                   .overflow = "FN203"},
-     .traits = {.exact = true, .elementwise = true, .order = OrderKind::difference}},
+     .traits = {.exact = true, .elementwise = true, .order = OrderKind::difference},
+     .drawing = {.often = 1}},
     {.identity = {.name = "Mul", .summary = "a * b", .signature = kArithmetic, .attrs = kLegacyBroadcast, .tf = "Mul"},
      .meaning = {.infer = infer_arithmetic<partial<Times, product>>, .eval = eval_arithmetic<Times>},
      .analysis = {.range = range_multiply,
@@ -262,7 +270,8 @@ const OpDef kOps[] = {
                   .vjp = broadcast_gradients<"A: Mul(dC, B); B: Mul(dC, A)">,
                   .overflow = "FN203",
                   .invalid = "FN303"},
-     .traits = {.exact = true, .elementwise = true, .order = OrderKind::product, .merge = Merge::factor}},
+     .traits = {.exact = true, .elementwise = true, .order = OrderKind::product, .merge = Merge::factor},
+     .drawing = {.often = 2}},
     {.identity = {.name = "Div",
                   .summary = "a / b; integers truncate towards zero",
                   .signature = kArithmetic,
@@ -274,7 +283,8 @@ const OpDef kOps[] = {
                   .vjp = broadcast_gradients<"A: Div(dC, B); B: Neg(Mul(dC, Div(C, B)))">,
                   .hazards = division_hazards(),
                   .overflow = "FN208"},
-     .traits = {.exact = true, .elementwise = true, .merge = Merge::divisor}},
+     .traits = {.exact = true, .elementwise = true, .merge = Merge::divisor},
+     .drawing = {.often = 2}},
     {.identity = {.name = "Mod",
                   .since = 10,
                   .summary = "remainder with the sign of the divisor, or of the dividend with fmod=1",
@@ -291,9 +301,11 @@ const OpDef kOps[] = {
                   .tf = "Pow"},
      .meaning = {.infer = infer_binary,
                  .eval = eval_pow,
-                 .freedom = "an integer to a negative integer power is the truncated quotient; 0 to one is an error"},
+                 .freedom = "an integer to a negative integer power is the truncated quotient; 0 to one is an error",
+                 .not_finite = NotFinite::open},
      .analysis = {.range = range_power, .vjp = power_gradient, .hazards = power_hazards(), .overflow = "FN207"},
-     .traits = {.elementwise = true}},
+     .traits = {.elementwise = true},
+     .drawing = {.operands = draw_power, .ends = Ends::never, .often = 1}},
     {.identity = {.name = "BitShift",
                   .since = 11,
                   .summary = "bits of x moved left or right by y",

@@ -8,6 +8,7 @@
 #include "domain/row_bounds.h"
 #include "ops/norm/norm_relations.h"
 #include "ops/shared/function_range.h"
+#include "ops/shared/legacy_broadcast.h"
 #include "ops/shared/merged.h"
 #include "ops/shared/mix.h"
 #include "ops/shared/range_rules.h"
@@ -15,22 +16,21 @@
 #include "ops/shared/relations.h"
 #include "ops/shared/sum_relations.h"
 #include "ops/table/op.h"
+#include "ops/table/quantities.h"
 
 namespace finity {
 
 namespace {
 
-UnsafeSet zero_of_floats(DType dtype) { return is_float(dtype) ? UnsafeSet{{0, 0}} : UnsafeSet{}; }
 UnsafeSet zero_of_integers(DType dtype) { return is_int(dtype) ? UnsafeSet{{0, 0}} : UnsafeSet{}; }
-UnsafeSet zero(DType) { return {{0, 0}}; }
 
-constexpr std::array kDivision = {Hazard{.rule = "FN101", .operand = 1, .unsafe = zero_of_floats},
+constexpr std::array kDivision = {Hazard{.rule = "FN101", .operand = 1, .unsafe = unsafe_zero_of_floats},
                                   Hazard{.rule = "FN113", .operand = 1, .unsafe = zero_of_integers}};
-constexpr std::array kModulo = {Hazard{.rule = "FN112", .operand = 1, .unsafe = zero}};
+constexpr std::array kModulo = {Hazard{.rule = "FN112", .operand = 1, .unsafe = unsafe_zero}};
 
 // Shapes are known well enough to relate elements, and placed the numpy way.
 bool relatable(const RangeCall& call) {
-  return call.out_type(0).ranked && call.in(0).ranked && call.in(1).ranked && !call.has_attr("broadcast");
+  return call.out_type(0).ranked && call.in(0).ranked && call.in(1).ranked && !broadcasts_legacy(call);
 }
 
 // Integers that wrap have no order.
@@ -82,11 +82,13 @@ Hazards modulo_hazards() { return kModulo; }
 
 void range_add(RangeCall& call) {
   add_operands(call);
-  limit_mix(call);
+  limit_mix(OrderKind::sum, call);
   merge_constants(call, add_to_bias_first);
 }
 
-void range_subtract(RangeCall& call) {
+namespace {
+
+void subtract_operands(RangeCall& call) {
   const AbsTensor& a = call.in(0);
   const AbsTensor& b = call.in(1);
   if (!relatable(call)) {
@@ -104,6 +106,13 @@ void range_subtract(RangeCall& call) {
   carry_elements(call, subtract, result);
   use_variance(call, a, b, result);
   call.out(0, std::move(result));
+}
+
+}  // namespace
+
+void range_subtract(RangeCall& call) {
+  subtract_operands(call);
+  limit_mix(OrderKind::difference, call);
 }
 
 namespace {

@@ -15,7 +15,8 @@ namespace finity {
 
 namespace {
 
-constexpr std::string_view kCastAttrs = "saturate: int = 1; round_mode: string = up {up, down, nearest}";
+constexpr std::string_view kCastAttrs =
+    "saturate: int = 1 since 19; round_mode: string = up {up, down, nearest} since 24";
 
 // Opset 1 names the target as ONNX's enumeration does.
 DType dtype_from_onnx_name(std::string_view text) {
@@ -126,7 +127,7 @@ const OpDef kOps[] = {
           .signature =
               "(input: T1) -> (output: T2) where T1: number | bool | string | float8 | uint4 | int4 | uint2 | int2, "
               "T2: number | bool | string | float8 | uint4 | int4 | uint2 | int2",
-          .attrs = "to: value; saturate: int = 1; round_mode: string = up {up, down, nearest}",
+          .attrs = "to: value; saturate: int = 1 since 19; round_mode: string = up {up, down, nearest} since 24",
           .tf = "Cast"},
      .meaning =
          {.infer = infer_cast,
@@ -139,7 +140,8 @@ const OpDef kOps[] = {
                   .vjp = cast_gradient,
                   .hazards = cast_hazards(),
                   .overflow = "FN206"},
-     .traits = {.exact = true, .elementwise = true, .elements = ElementSource::converted}},
+     .traits = {.exact = true, .elementwise = true, .elements = ElementSource::converted},
+     .drawing = {.often = 3}},
     {.identity =
          {.name = "CastLike",
           .since = 15,

@@ -14,6 +14,12 @@ struct CastOptions {
   Rounding rounding = Rounding::up;    // to float8e8m0
 };
 
+// The kinds of float8 without negative zero and infinities, and all four that hold fractions.
+inline bool is_fnuz(DType dtype) { return dtype == DType::float8e4m3fnuz || dtype == DType::float8e5m2fnuz; }
+inline bool is_float8(DType dtype) {
+  return is_fnuz(dtype) || dtype == DType::float8e4m3fn || dtype == DType::float8e5m2;
+}
+
 // Throws Error for a string that is not a number.
 Tensor cast(const Tensor& from, DType to, const CastOptions& options = {});
 

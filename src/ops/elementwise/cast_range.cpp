@@ -12,10 +12,6 @@ namespace finity {
 
 namespace {
 
-bool is_fnuz(DType dtype) { return dtype == DType::float8e4m3fnuz || dtype == DType::float8e5m2fnuz; }
-
-bool is_float8(DType dtype) { return is_fnuz(dtype) || dtype == DType::float8e4m3fn || dtype == DType::float8e5m2; }
-
 bool rounds_to_nearest(DType dtype) { return info(dtype).bits < 8; }
 
 Range to_bool(const Range& x) {

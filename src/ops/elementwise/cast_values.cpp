@@ -138,10 +138,6 @@ Tensor to_strings(const Tensor& from) {
 
 // ---- numbers to numbers ----------------------------------------------------
 
-bool is_fnuz(DType dtype) { return dtype == DType::float8e4m3fnuz || dtype == DType::float8e5m2fnuz; }
-
-bool is_float8(DType dtype) { return is_fnuz(dtype) || dtype == DType::float8e4m3fn || dtype == DType::float8e5m2; }
-
 double saturated(DType to, double x, const CastOptions& options) {
   if (std::isinf(x) && is_fnuz(to) && !options.saturate_infinity_fnuz) return kNaN;
   const double limit = float_format(to).max_finite;

@@ -9,6 +9,7 @@
 #include "ops/shared/lengths.h"
 #include "ops/shared/partial_ints.h"
 #include "ops/table/build_call.h"
+#include "ops/table/draw_call.h"
 #include "ops/table/families.h"
 
 namespace finity {
@@ -207,6 +208,19 @@ void clip_gradient(BuildCall& call) {
   call.give(0, flowing);
 }
 
+// ---- drawing ---------------------------------------------------------------
+
+// One bound or both, the upper not below the lower.
+bool draw_clip(DrawCall& call) {
+  if (call.opset() < 11) return false;
+  const double low = static_cast<double>(call.between(-4, 4)) / 2;
+  const bool has_low = call.chance(80);
+  if (has_low) call.add_number(low);
+  else call.leave_out();
+  if (!has_low || call.chance(80)) call.add_number(low + static_cast<double>(call.between(0, 6)) / 2);
+  return true;
+}
+
 const OpDef kOps[] = {
     {.identity = {.name = "Equal",
                   .summary = "a == b",
@@ -215,7 +229,8 @@ const OpDef kOps[] = {
                   .tf = "Equal"},
      .meaning = {.infer = infer_equal, .eval = eval_equal},
      .analysis = {.range = range_equal, .vjp = flat},
-     .traits = {.exact = true, .elementwise = true, .comparison = Comparison::equal}},
+     .traits = {.exact = true, .elementwise = true, .comparison = Comparison::equal},
+     .drawing = {.often = 1}},
     {.identity =
          {.name = "Greater", .summary = "a > b", .signature = kOrdering, .attrs = kLegacyBroadcast, .tf = "Greater"},
      .meaning = {.infer = infer_binary, .eval = eval_comparison<Above>},
@@ -256,17 +271,20 @@ const OpDef kOps[] = {
      .analysis = {.range = range_where,
                   .length = length_where,
                   .vjp = gradients<"X: Where(condition, doutput, 0); Y: Where(condition, 0, doutput)">},
-     .traits = {.exact = true, .elementwise = true, .elements = ElementSource::chosen}},
+     .traits = {.exact = true, .elementwise = true, .elements = ElementSource::chosen},
+     .drawing = {.often = 1}},
     {.identity = {.name = "Clip",
                   .summary = "x limited to [min, max]; max wins where min is larger",
-                  .signature = "(input: T, min?: T, max?: T) -> (output: T) where T: number",
-                  .attrs = "min: float; max: float; consumed_inputs: ints",
+                  .signature = "(input: T, min?: T since 11, max?: T since 11) -> (output: T) where T: number",
+                  .attrs = "min: float until 10; max: float until 10; consumed_inputs: ints until 5",
                   .tf = "ClipByValue"},
      .meaning = {.infer = infer_same_shape,
                  .eval = eval_clip,
-                 .freedom = "a bound omitted in opset 11 or later lets infinities pass; NaN stays NaN"},
+                 .freedom = "a bound omitted in opset 11 or later lets infinities pass; NaN stays NaN",
+                 .not_finite = NotFinite::open},
      .analysis = {.range = range_clip, .length = length_clip, .vjp = clip_gradient, .grants = {.narrow_kernels = true}},
-     .traits = {.elementwise = true, .order = OrderKind::floored}},
+     .traits = {.elementwise = true, .order = OrderKind::floored},
+     .drawing = {.operands = draw_clip, .often = 1}},
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "domain/row_bounds.h"
+#include "ops/shared/legacy_broadcast.h"
 #include "ops/shared/range_rules.h"
 #include "ops/shared/relation_rules.h"
 #include "tensor/float_formats.h"
@@ -59,7 +60,7 @@ bool same_value(const RangeCall& call) {
 template <class F>
 void range_truths(RangeCall& call, F f) {
   range_binary(call, [&](const Range& a, const Range& b, DType) { return f(a, b); });
-  if (!call.has_output(0) || call.has_attr("broadcast")) return;
+  if (!call.has_output(0) || broadcasts_legacy(call)) return;
   AbsTensor& result = call.outs()[0];
   carry_row_elements(call.in(0), result, [&](const Range& a) { return f(a, call.hull(1)); });
   carry_row_elements(call.in(1), result, [&](const Range& b) { return f(call.hull(0), b); });

@@ -20,10 +20,6 @@ constexpr std::string_view kDomain = "finity";
 
 // ---- values ----------------------------------------------------------------
 
-void require_divisor(bool non_zero) {
-  if (!non_zero) throw Error("integer division by zero in input B");
-}
-
 std::int64_t floored(std::int64_t a, std::int64_t b) {
   require_divisor(b != 0);
   if (b == -1) return static_cast<std::int64_t>(0 - static_cast<std::uint64_t>(a));

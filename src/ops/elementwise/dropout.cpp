@@ -4,6 +4,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "ops/elementwise/dropout_attrs.h"
 #include "ops/shared/range_rules.h"
 #include "ops/shared/shapes.h"
 #include "ops/table/build_call.h"
@@ -15,11 +16,9 @@ namespace finity {
 
 namespace {
 
-// Up to opset 6 an attribute says that it does not train, from 12 on an input says that it does; in between it never
-// does.
 bool trains(const EvalCall& call) {
-  if (call.version() < 7) return call.integer("is_test") == 0;
-  return call.has_input(2) && element_as_int(call.in(2), 0) != 0;
+  const std::optional<bool> stated = stated_training(call);
+  return stated ? *stated : element_as_int(call.in(2), 0) != 0;
 }
 
 double ratio_of(const EvalCall& call) {
@@ -81,11 +80,8 @@ struct Training {
 };
 
 Training training_of(const RangeCall& call) {
-  if (call.version() < 7) {
-    const bool trains = call.integer("is_test") == 0;
-    return {.possible = trains, .certain = trains};
-  }
-  if (!call.has_range(2)) return {};
+  if (const std::optional<bool> stated = stated_training(call)) return {.possible = *stated, .certain = *stated};
+  if (!call.has_range(2)) return {.possible = true};
   const Range mode = call.hull(2);
   return {.possible = mode.may_be_positive() || mode.may_be_negative(), .certain = !mode.may_be_zero()};
 }
@@ -124,8 +120,7 @@ void range_dropout(RangeCall& call) {
 
 // nullopt: it depends on data.
 std::optional<bool> known_training(const BuildCall& call) {
-  if (call.version() < 7) return call.integer("is_test") == 0;
-  if (!call.has_input(2)) return false;
+  if (const std::optional<bool> stated = stated_training(call)) return stated;
   if (const Tensor* mode = call.known(call.in(2))) return element_as_int(*mode, 0) != 0;
   return std::nullopt;
 }
@@ -159,9 +154,10 @@ const OpDef kOps[] = {
          {.name = "Dropout",
           .summary =
               "the input itself; in training each element is zeroed with probability ratio and the rest scaled up",
-          .signature = "(data: T, ratio?: R, training_mode?: bool) -> (output: T, mask?: any) where T: float | float8, "
-                       "R: float | float8",
-          .attrs = "ratio: float = 0.5; seed: int; is_test: int = 0; consumed_inputs: ints"},
+          .signature = "(data: T, ratio?: R since 12, training_mode?: bool since 12) -> (output: T, mask?: any) "
+                       "where T: float | float8, R: float | float8",
+          .attrs = "ratio: float = 0.5 until 11; seed: int since 12; is_test: int = 0 until 6; "
+                   "consumed_inputs: ints until 5"},
      .meaning =
          {.infer = infer_dropout,
           .eval = eval_dropout,
@@ -171,7 +167,8 @@ const OpDef kOps[] = {
                   .vjp = dropout_gradient,
                   .hazards = dropout_hazards(),
                   .grants = {.narrow_kernels = true}},
-     .traits = {.random = true}},
+     .traits = {.random = true},
+     .drawing = {.results = 1, .often = 1}},
 };
 
 }  // namespace

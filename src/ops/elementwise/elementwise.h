@@ -56,17 +56,22 @@ Tensor map_binary(const Tensor& a, const Tensor& b, DType out, F f) {
     const std::vector<C> right = elements<C>(b);
     using R = decltype(f(C{}, C{}));
     using Stored = std::conditional_t<std::is_same_v<R, bool>, std::int64_t, R>;
-    if (a.dims() == b.dims()) {
-      std::vector<Stored> to(left.size());
-      for (std::size_t i = 0; i < to.size(); ++i) to[i] = f(left[i], right[i]);
-      return from_elements<Stored>(out, a.dims(), to);
-    }
-    BroadcastPairs pairs = broadcast_pairs(a.dims(), b.dims());
-    std::vector<Stored> to(pairs.a.size());
-    for (std::size_t i = 0; i < to.size(); ++i) {
-      to[i] = f(left[static_cast<std::size_t>(pairs.a[i])], right[static_cast<std::size_t>(pairs.b[i])]);
-    }
-    return from_elements<Stored>(out, std::move(pairs.dims), to);
+    const auto mapped = [&](const Dims& dims, std::size_t count, auto&& x, auto&& y) {
+      std::vector<Stored> to(count);
+      for (std::size_t i = 0; i < count; ++i) to[i] = f(left[x(i)], right[y(i)]);
+      return from_elements<Stored>(out, dims, to);
+    };
+    const auto own = [](std::size_t i) { return i; };
+    const auto first = [](std::size_t) { return std::size_t{0}; };
+    // A list of positions is four times as large as float16 operands; most pairs need none.
+    if (a.dims() == b.dims()) return mapped(a.dims(), left.size(), own, own);
+    if (right.size() == 1 && b.rank() <= a.rank()) return mapped(a.dims(), left.size(), own, first);
+    if (left.size() == 1 && a.rank() <= b.rank()) return mapped(b.dims(), right.size(), first, own);
+    const BroadcastPairs pairs = broadcast_pairs(a.dims(), b.dims());
+    const auto listed = [](const std::vector<std::int64_t>& all) {
+      return [&all](std::size_t i) { return static_cast<std::size_t>(all[i]); };
+    };
+    return mapped(pairs.dims, pairs.a.size(), listed(pairs.a), listed(pairs.b));
   });
 }
 
@@ -78,6 +83,11 @@ void eval_float_unary(EvalCall& call) {
   std::vector<double> values = elements<double>(x);
   for (double& value : values) value = F(value);
   call.out(0, from_elements<double>(x.dtype(), x.dims(), values));
+}
+
+// Of integers: throws Error.
+inline void require_divisor(bool non_zero) {
+  if (!non_zero) throw Error("integer division by zero in input B");
 }
 
 }  // namespace finity

@@ -22,7 +22,7 @@ constexpr std::string_view kFloatToFloat = "(X: T) -> (Y: T) where T: float";
 constexpr std::string_view kNumberToNumber = "(X: T) -> (Y: T) where T: number";
 constexpr std::string_view kFloatToBool = "(X: T) -> (Y: bool) where T: float | float8";
 // Opsets before 6 carry it; it says nothing about the result.
-constexpr std::string_view kConsumed = "consumed_inputs: ints";
+constexpr std::string_view kConsumed = "consumed_inputs: ints until 5";
 
 template <class F>
 void eval_unary(EvalCall& call) {
@@ -132,7 +132,6 @@ void range_bitwise_not(RangeCall& call) {
 
 UnsafeSet when_float(DType dtype, UnsafeSet set) { return is_float(dtype) ? std::move(set) : UnsafeSet{}; }
 
-UnsafeSet zero(DType dtype) { return when_float(dtype, {{0, 0}}); }
 UnsafeSet not_positive(DType dtype) { return when_float(dtype, {{-kInf, 0}}); }
 UnsafeSet negative(DType dtype) { return when_float(dtype, {{-kInf, -min_subnormal(dtype)}}); }
 UnsafeSet below_one(DType dtype) { return when_float(dtype, {{-kInf, next_down(dtype, 1)}}); }
@@ -141,7 +140,7 @@ UnsafeSet beyond_one(DType dtype) {
 }
 UnsafeSet one_and_beyond(DType dtype) { return when_float(dtype, {{-kInf, -1}, {1, kInf}}); }
 
-constexpr Hazard kReciprocal[] = {{.rule = "FN114", .operand = 0, .unsafe = zero}};
+constexpr Hazard kReciprocal[] = {{.rule = "FN114", .operand = 0, .unsafe = unsafe_zero_of_floats}};
 constexpr Hazard kSqrt[] = {{.rule = "FN104", .operand = 0, .unsafe = negative}};
 constexpr Hazard kLog[] = {{.rule = "FN102", .operand = 0, .unsafe = not_positive}};
 constexpr Hazard kArc[] = {{.rule = "FN107", .operand = 0, .unsafe = beyond_one}};
@@ -167,17 +166,22 @@ const OpDef kOps[] = {
                   .tf = "Abs"},
      .meaning = {.infer = infer_same_shape, .eval = eval_unary<Absolute>},
      .analysis = {.range = range_abs, .length = length_not_larger, .vjp = gradients<"X: Mul(dY, Sign(X))">},
-     .traits = {.exact = true, .elementwise = true, .elements = ElementSource::bounded}},
+     .traits = {.exact = true, .elementwise = true, .elements = ElementSource::bounded},
+     .drawing = {.often = 1}},
     {.identity = {.name = "Neg", .summary = "-x", .signature = kNumberToNumber, .attrs = kConsumed, .tf = "Neg"},
      .meaning = {.infer = infer_same_shape, .eval = eval_unary<Negated>},
      .analysis = {.range = range_neg, .length = length_not_larger, .vjp = gradients<"X: Neg(dY)">},
-     .traits = {.exact = true, .elementwise = true, .elements = ElementSource::bounded}},
+     .traits = {.exact = true, .elementwise = true, .elements = ElementSource::bounded},
+     .drawing = {.often = 1}},
     {.identity = {.name = "Sign",
                   .since = 9,
                   .summary = "-1, 0 or 1 by the sign of x",
                   .signature = kNumberToNumber,
                   .tf = "Sign"},
-     .meaning = {.infer = infer_same_shape, .eval = eval_unary<Signum>, .freedom = "the sign of NaN is NaN"},
+     .meaning = {.infer = infer_same_shape,
+                 .eval = eval_unary<Signum>,
+                 .freedom = "the sign of NaN is NaN",
+                 .not_finite = NotFinite::nan_open},
      .analysis = {.range = range_rising<sign_of>, .vjp = zero_slope},
      .traits = {.exact = true, .elementwise = true}},
     {.identity =
@@ -203,7 +207,8 @@ const OpDef kOps[] = {
                   .tf = "Floor"},
      .meaning = {.infer = infer_same_shape, .eval = eval_float_unary<std::floor>},
      .analysis = {.range = range_to_integers<floor_of, relations_not_above>, .vjp = zero_slope},
-     .traits = {.exact = true, .elementwise = true}},
+     .traits = {.exact = true, .elementwise = true},
+     .drawing = {.often = 1}},
     {.identity = {.name = "Round",
                   .since = 11,
                   .summary = "nearest integer, halves to even",
@@ -211,7 +216,8 @@ const OpDef kOps[] = {
                   .tf = "Round"},
      .meaning = {.infer = infer_same_shape, .eval = eval_float_unary<round_half_even>},
      .analysis = {.range = range_to_integers<round_of, unordered>, .vjp = zero_slope},
-     .traits = {.exact = true, .elementwise = true}},
+     .traits = {.exact = true, .elementwise = true},
+     .drawing = {.often = 1}},
     {.identity = {.name = "Sqrt",
                   .summary = "square root, NaN below zero",
                   .signature = kFloatToFloat,
@@ -219,39 +225,43 @@ const OpDef kOps[] = {
                   .tf = "Sqrt"},
      .meaning = {.infer = infer_same_shape, .eval = eval_float_unary<std::sqrt>},
      .analysis = {.range = range_sqrt, .vjp = gradients<"X: Div(dY, Mul(2, Y))">, .hazards = kSqrt},
-     .traits = {.exact = true, .elementwise = true}},
+     .traits = {.exact = true, .elementwise = true},
+     .drawing = {.often = 1}},
     {.identity =
          {.name = "Exp", .summary = "e to the power of x", .signature = kFloatToFloat, .attrs = kConsumed, .tf = "Exp"},
      .meaning = {.infer = infer_same_shape, .eval = eval_float_unary<std::exp>},
      .analysis = {.range = range_rising<exp_of>, .vjp = gradients<"X: Mul(dY, Y)">, .overflow = "FN201"},
-     .traits = {.elementwise = true}},
+     .traits = {.elementwise = true, .approximated = true},
+     .drawing = {.often = 1}},
     {.identity =
          {.name = "Log", .summary = "natural logarithm", .signature = kFloatToFloat, .attrs = kConsumed, .tf = "Log"},
      .meaning = {.infer = infer_same_shape, .eval = eval_float_unary<std::log>},
      .analysis = {.range = range_rising<log_of>, .vjp = gradients<"X: Div(dY, X)">, .hazards = kLog},
-     .traits = {.elementwise = true}},
+     .traits = {.elementwise = true, .approximated = true},
+     .drawing = {.often = 1}},
     {.identity = {.name = "Erf", .since = 9, .summary = "error function", .signature = kNumberToNumber, .tf = "Erf"},
      .meaning = {.infer = infer_same_shape, .eval = eval_unary<ErrorFunction>},
      .analysis = {.range = range_rising<erf_of>,
                   .vjp = gradients<"X: Mul(dY, Mul(1.1283791670955126, Exp(Neg(Mul(X, X)))))">},
-     .traits = {.elementwise = true}},
+     .traits = {.elementwise = true, .approximated = true},
+     .drawing = {.often = 1}},
     {.identity = {.name = "Sin", .since = 7, .summary = "sine", .signature = kFloatToFloat, .tf = "Sin"},
      .meaning = {.infer = infer_same_shape, .eval = eval_float_unary<std::sin>},
      .analysis = {.range = range_elementwise<sin_of>,
                   .length = length_not_larger,
                   .vjp = gradients<"X: Mul(dY, Cos(X))">},
-     .traits = {.elementwise = true}},
+     .traits = {.elementwise = true, .approximated = true}},
     {.identity = {.name = "Cos", .since = 7, .summary = "cosine", .signature = kFloatToFloat, .tf = "Cos"},
      .meaning = {.infer = infer_same_shape, .eval = eval_float_unary<std::cos>},
      .analysis = {.range = range_elementwise<cos_of>, .vjp = gradients<"X: Neg(Mul(dY, Sin(X)))">},
-     .traits = {.elementwise = true}},
+     .traits = {.elementwise = true, .approximated = true}},
     {.identity = {.name = "Tan", .since = 7, .summary = "tangent", .signature = kFloatToFloat, .tf = "Tan"},
      .meaning = {.infer = infer_same_shape, .eval = eval_float_unary<std::tan>},
      .analysis = {.range = range_tan,
                   .vjp = gradients<"X: Mul(dY, Add(1, Mul(Y, Y)))">,
                   .hazards = tangent_hazards(),
                   .grants = kCoarse},
-     .traits = {.elementwise = true}},
+     .traits = {.elementwise = true, .approximated = true}},
     {.identity = {.name = "Asin",
                   .since = 7,
                   .summary = "arcsine, NaN outside [-1, 1]",
@@ -262,7 +272,7 @@ const OpDef kOps[] = {
                   .vjp = gradients<"X: Div(dY, Sqrt(Sub(1, Mul(X, X))))">,
                   .hazards = kArc,
                   .grants = kCoarse},
-     .traits = {.elementwise = true}},
+     .traits = {.elementwise = true, .approximated = true}},
     {.identity = {.name = "Acos",
                   .since = 7,
                   .summary = "arccosine, NaN outside [-1, 1]",
@@ -273,22 +283,22 @@ const OpDef kOps[] = {
                   .vjp = gradients<"X: Neg(Div(dY, Sqrt(Sub(1, Mul(X, X)))))">,
                   .hazards = kArc,
                   .grants = kArcCosine},
-     .traits = {.elementwise = true}},
+     .traits = {.elementwise = true, .approximated = true}},
     {.identity = {.name = "Atan", .since = 7, .summary = "arctangent", .signature = kFloatToFloat, .tf = "Atan"},
      .meaning = {.infer = infer_same_shape, .eval = eval_float_unary<std::atan>},
      .analysis = {.range = range_rising<atan_of>,
                   .length = length_not_larger,
                   .vjp = gradients<"X: Div(dY, Add(1, Mul(X, X)))">,
                   .grants = kCoarse},
-     .traits = {.elementwise = true}},
+     .traits = {.elementwise = true, .approximated = true}},
     {.identity = {.name = "Sinh", .since = 9, .summary = "hyperbolic sine", .signature = kFloatToFloat, .tf = "Sinh"},
      .meaning = {.infer = infer_same_shape, .eval = eval_float_unary<std::sinh>},
      .analysis = {.range = range_rising<sinh_of>, .vjp = gradients<"X: Mul(dY, Cosh(X))">, .overflow = "FN202"},
-     .traits = {.elementwise = true}},
+     .traits = {.elementwise = true, .approximated = true}},
     {.identity = {.name = "Cosh", .since = 9, .summary = "hyperbolic cosine", .signature = kFloatToFloat, .tf = "Cosh"},
      .meaning = {.infer = infer_same_shape, .eval = eval_float_unary<std::cosh>},
      .analysis = {.range = range_elementwise<cosh_of>, .vjp = gradients<"X: Mul(dY, Sinh(X))">, .overflow = "FN202"},
-     .traits = {.elementwise = true}},
+     .traits = {.elementwise = true, .approximated = true}},
     {.identity = {.name = "Tanh",
                   .summary = "hyperbolic tangent",
                   .signature = kFloatToFloat,
@@ -299,12 +309,13 @@ const OpDef kOps[] = {
                   .length = length_not_larger,
                   .vjp = gradients<"X: Mul(dY, Sub(1, Mul(Y, Y)))">,
                   .grants = kTanh},
-     .traits = {.elementwise = true}},
+     .traits = {.elementwise = true, .approximated = true},
+     .drawing = {.often = 1}},
     {.identity =
          {.name = "Asinh", .since = 9, .summary = "inverse hyperbolic sine", .signature = kFloatToFloat, .tf = "Asinh"},
      .meaning = {.infer = infer_same_shape, .eval = eval_float_unary<std::asinh>},
      .analysis = {.range = range_rising<asinh_of>, .vjp = gradients<"X: Div(dY, Sqrt(Add(1, Mul(X, X))))">},
-     .traits = {.elementwise = true}},
+     .traits = {.elementwise = true, .approximated = true}},
     {.identity = {.name = "Acosh",
                   .since = 9,
                   .summary = "inverse hyperbolic cosine, NaN below 1",
@@ -314,7 +325,7 @@ const OpDef kOps[] = {
      .analysis = {.range = range_rising<acosh_of>,
                   .vjp = gradients<"X: Div(dY, Sqrt(Sub(Mul(X, X), 1)))">,
                   .hazards = kAcosh},
-     .traits = {.elementwise = true}},
+     .traits = {.elementwise = true, .approximated = true}},
     {.identity = {.name = "Atanh",
                   .since = 9,
                   .summary = "inverse hyperbolic tangent, NaN outside [-1, 1]",
@@ -324,7 +335,7 @@ const OpDef kOps[] = {
      .analysis = {.range = range_rising<atanh_of>,
                   .vjp = gradients<"X: Div(dY, Sub(1, Mul(X, X)))">,
                   .hazards = kAtanh},
-     .traits = {.elementwise = true}},
+     .traits = {.elementwise = true, .approximated = true}},
     {.identity = {.name = "IsNaN",
                   .since = 9,
                   .summary = "whether x is not a number",
@@ -346,7 +357,8 @@ const OpDef kOps[] = {
          {.name = "Not", .summary = "logical negation", .signature = "(X: bool) -> (Y: bool)", .tf = "LogicalNot"},
      .meaning = {.infer = infer_same_shape, .eval = eval_predicate<LogicalNot>},
      .analysis = {.range = range_not, .vjp = flat},
-     .traits = {.exact = true, .elementwise = true, .comparison = Comparison::logical_not}},
+     .traits = {.exact = true, .elementwise = true, .comparison = Comparison::logical_not},
+     .drawing = {.often = 1}},
     {.identity = {.name = "BitwiseNot",
                   .since = 18,
                   .summary = "every bit flipped",

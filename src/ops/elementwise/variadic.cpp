@@ -11,7 +11,7 @@ namespace finity {
 
 namespace {
 
-constexpr std::string_view kConsumed = "consumed_inputs: ints";
+constexpr std::string_view kConsumed = "consumed_inputs: ints until 5";
 constexpr std::string_view kAddsInFloat = "adds in input order, in float32 (float64: in float64), rounds once";
 
 template <class F>
@@ -86,10 +86,12 @@ const OpDef kOps[] = {
                   .tf = "Maximum"},
      .meaning = {.infer = infer_extreme<partial_extreme<larger>>,
                  .eval = eval_extreme<Larger>,
-                 .freedom = "NaN in any operand gives NaN"},
+                 .freedom = "NaN in any operand gives NaN",
+                 .not_finite = NotFinite::nan_open},
      .analysis =
          {.range = range_max, .length = length_extreme, .vjp = extreme_gradient, .grants = {.narrow_kernels = true}},
-     .traits = {.exact = true, .elementwise = true, .elements = ElementSource::joined, .order = OrderKind::largest}},
+     .traits = {.exact = true, .elementwise = true, .elements = ElementSource::joined, .order = OrderKind::largest},
+     .drawing = {.often = 1}},
     {.identity = {.name = "Min",
                   .summary = "smallest of the operands, elementwise",
                   .signature = "(data...: T) -> (min: T) where T: number",
@@ -97,10 +99,12 @@ const OpDef kOps[] = {
                   .tf = "Minimum"},
      .meaning = {.infer = infer_extreme<partial_extreme<smaller>>,
                  .eval = eval_extreme<Smaller>,
-                 .freedom = "NaN in any operand gives NaN"},
+                 .freedom = "NaN in any operand gives NaN",
+                 .not_finite = NotFinite::nan_open},
      .analysis =
          {.range = range_min, .length = length_extreme, .vjp = extreme_gradient, .grants = {.narrow_kernels = true}},
-     .traits = {.exact = true, .elementwise = true, .elements = ElementSource::joined, .order = OrderKind::smallest}},
+     .traits = {.exact = true, .elementwise = true, .elements = ElementSource::joined, .order = OrderKind::smallest},
+     .drawing = {.often = 1}},
     {.identity = {.name = "Sum",
                   .summary = "sum of the operands, elementwise",
                   .signature = "(data...: T) -> (sum: T) where T: float",
@@ -108,7 +112,8 @@ const OpDef kOps[] = {
                   .tf = "AddN"},
      .meaning = {.infer = infer_broadcast, .eval = eval_total<false>, .freedom = kAddsInFloat},
      .analysis = {.range = range_sum, .length = length_sum, .vjp = total_gradient<false>, .overflow = "FN203"},
-     .traits = {.elementwise = true}},
+     .traits = {.elementwise = true},
+     .drawing = {.often = 1}},
     {.identity = {.name = "Mean",
                   .summary = "mean of the operands, elementwise",
                   .signature = "(data...: T) -> (mean: T) where T: float",

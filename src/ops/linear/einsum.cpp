@@ -12,6 +12,7 @@
 #include "ops/linear/linear_gradient.h"
 #include "ops/linear/matmul_range.h"
 #include "ops/shared/shapes.h"
+#include "ops/table/draw_call.h"
 #include "ops/table/families.h"
 #include "tensor/convert.h"
 
@@ -399,6 +400,31 @@ void range_einsum(RangeCall& call) {
   call.out(0, rounded(call, call.out_dtype(0), many_products(call, least, most), terms));
 }
 
+// ---- drawing ---------------------------------------------------------------
+
+// An equation whose first operand has so many axes; the second has the sizes that it asks for.
+bool draw_einsum(DrawCall& call) {
+  constexpr std::array kOne = {"i->", "i->i", "i,i->", "i,j->ij"};
+  constexpr std::array kTwo = {"ij->ji",   "ij->j",   "ij,jk->ik", "ij,kj->ik",
+                               "ij,ij->i", "ij,ij->", "ii->i",     "ij,k->ikj"};
+  constexpr std::array kThree = {"bij->bji", "bij,bjk->bik", "bij,jk->bik", "bij,bkj->bki", "bij->i", "bii->bi"};
+  if (call.rank() < 1 || call.rank() > 3) return false;
+  const auto pick = [&](const auto& list) { return std::string(list[call.rng().below(list.size())]); };
+  const std::string text = call.rank() == 1 ? pick(kOne) : call.rank() == 2 ? pick(kTwo) : pick(kThree);
+  call.attrs().set("equation", text);
+  const std::size_t comma = text.find(',');
+  if (comma == std::string::npos) return true;
+  std::map<char, std::int64_t> sizes;
+  for (std::size_t i = 0; i < call.dims().size(); ++i) sizes[text[i]] = call.dims()[i];
+  Dims other;
+  for (std::size_t i = comma + 1; text[i] != '-'; ++i) {
+    if (!sizes.contains(text[i])) sizes[text[i]] = call.size();
+    other.push_back(sizes[text[i]]);
+  }
+  call.add(call.draw(call.dtype(), other), 50);
+  return true;
+}
+
 const OpDef kOps[] = {
     {.identity = {.name = "Einsum",
                   .since = 12,
@@ -415,7 +441,9 @@ const OpDef kOps[] = {
      .analysis = {.range = range_einsum,
                   .vjp = einsum_gradient,
                   .overflow = "FN204",
-                  .grants = {.ways = {Way::sums_first}, .measured_on = kOnnxRuntime}}},
+                  .grants = {.ways = {Way::sums_first}, .measured_on = kOnnxRuntime}},
+     .traits = {.linear = true},
+     .drawing = {.operands = draw_einsum}},
 };
 
 }  // namespace

@@ -13,7 +13,9 @@
 #include <optional>
 
 #include "base/wide.h"
+#include "ops/linear/gemm_attrs.h"
 #include "ops/norm/norm_attrs.h"
+#include "ops/shared/legacy_broadcast.h"
 #include "ops/shared/lengths.h"
 #include "ops/windows/conv_range.h"
 #include "ops/windows/window.h"
@@ -332,8 +334,6 @@ std::optional<Weights> weight_matrix(RangeCall& call, std::size_t i) {
   return weights && weights->dims.size() == 2 ? weights : std::nullopt;
 }
 
-bool has_axis(std::uint32_t axes, std::size_t axis) { return axis < 32 && (axes >> axis & 1U) != 0; }
-
 }  // namespace
 
 Length length_matmul(RangeCall& call, const Rows& rows) {
@@ -355,17 +355,17 @@ Length length_matmul(RangeCall& call, const Rows& rows) {
 Length length_gemm(RangeCall& call, const Rows& asked) {
   const std::optional<Weights> weights = weight_matrix(call, 1);
   const AbsTensor& a = call.in(0);
-  const double alpha = call.real("alpha"), beta = call.real("beta");
+  const auto [alpha, beta, turned_a, turned_b] = read_gemm(call);
   if (!weights || !a.ranked || a.rank() != 2 || !call.out_type(0).ranked) return {};
-  if (!has_axis(asked.axes, 1) || call.has_attr("broadcast")) return {};
+  if (!has_axis(asked.axes, 1) || broadcasts_legacy(call)) return {};
   // Factors below 1 make results smaller than sums on the way to them, and rows shorter than their reach.
   Rows rows = asked;
   rows.for_reach = asked.for_reach && std::abs(alpha) >= 1 && std::abs(beta) >= 1;
   std::uint32_t axes = rows.axes;
-  if (call.integer("transA") != 0) axes = (rows.axes & 1U) << 1U | (rows.axes >> 1U & 1U);
+  if (turned_a) axes = (rows.axes & 1U) << 1U | (rows.axes >> 1U & 1U);
   const double operand = call.length(0, {.axes = axes});
   if (!(operand < kInf)) return {};
-  Stretch by = stretch_of(call, 1, *weights, call.integer("transB") != 0, rows, 1, alpha);
+  Stretch by = stretch_of(call, 1, *weights, turned_b, rows, 1, alpha);
   by.one *= std::max(1.0, 1 / std::abs(alpha));  // sums before they are scaled
   by.scale = 1 + std::abs(alpha) + std::abs(beta);
   by.terms += 2;

@@ -5,11 +5,13 @@
 #include "base/error.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/linear/dot.h"
+#include "ops/linear/gemm_attrs.h"
 #include "ops/linear/linear_gradient.h"
 #include "ops/linear/matmul.h"
 #include "ops/linear/matmul_range.h"
 #include "ops/shared/lengths.h"
 #include "ops/shared/shapes.h"
+#include "ops/table/draw_call.h"
 #include "ops/table/families.h"
 #include "tensor/convert.h"
 
@@ -33,8 +35,8 @@ Shape transposed_if(bool transpose, const Shape& shape, std::string_view name) {
 }
 
 Shape gemm_shape(const Call& call, const Shape& a, const Shape& b) {
-  return matmul_shape(transposed_if(call.integer("transA") != 0, a, "A"),
-                      transposed_if(call.integer("transB") != 0, b, "B"));
+  const GemmAttrs attrs = read_gemm(call);
+  return matmul_shape(transposed_if(attrs.turned_a, a, "A"), transposed_if(attrs.turned_b, b, "B"));
 }
 
 // Before opset 7 C had to have the shape of the result unless `broadcast` was set.
@@ -106,18 +108,19 @@ void scale_and_add(std::vector<std::uint64_t>& product, double alpha, const std:
 template <class A>
 Tensor gemm(const EvalCall& call, const Dims& dims, const Tensor* c) {
   const Tensor& a = call.in(0);
-  const std::vector<A> left = transposed_elements<A>(a, call.integer("transA") != 0);
-  const std::vector<A> right = transposed_elements<A>(call.in(1), call.integer("transB") != 0);
+  const GemmAttrs attrs = read_gemm(call);
+  const std::vector<A> left = transposed_elements<A>(a, attrs.turned_a);
+  const std::vector<A> right = transposed_elements<A>(call.in(1), attrs.turned_b);
   std::vector<A> product(result_count(dims));
-  const std::int64_t k = a.dim(call.integer("transA") != 0 ? 0 : 1);
+  const std::int64_t k = a.dim(attrs.turned_a ? 0 : 1);
   add_product(product.data(), left.data(), right.data(), dims[0], k, dims[1]);
   std::vector<A> addend;
   if (c != nullptr) addend = elements<A>(broadcast_to(*c, dims));
   const std::vector<A>* added = c != nullptr ? &addend : nullptr;
   if constexpr (std::is_integral_v<A>) {
-    scale_and_add(product, call.real("alpha"), added, call.real("beta"), a.dtype());
+    scale_and_add(product, attrs.alpha, added, attrs.beta, a.dtype());
   } else {
-    scale_and_add<A, A>(product, static_cast<A>(call.real("alpha")), added, static_cast<A>(call.real("beta")));
+    scale_and_add<A, A>(product, static_cast<A>(attrs.alpha), added, static_cast<A>(attrs.beta));
   }
   return from_elements<A>(a.dtype(), dims, product);
 }
@@ -176,27 +179,62 @@ void eval_det(EvalCall& call) {
   call.out(0, from_elements<double>(x.dtype(), std::move(dims), result));
 }
 
+// ---- drawing ---------------------------------------------------------------
+
+bool draw_gemm(DrawCall& call) {
+  if (call.rank() != 2) return false;
+  const bool ta = call.integer("transA", 0) != 0, tb = call.integer("transB", 0) != 0;
+  const std::int64_t m = call.length(ta ? 1 : 0), k = call.length(ta ? 0 : 1), n = call.chance(40) ? k : call.size();
+  call.add_floats(tb ? Dims{n, k} : Dims{k, n});
+  if (!call.chance(60)) return true;
+  Dims c = call.broadcastable({m, n});
+  if (c.size() > 2) c.erase(c.begin());
+  call.add_floats(c);
+  return true;
+}
+
+// alpha and beta are floats: what a fraction of an integer product is is not said.
+bool gemm_means(DType dtype, int /*opset*/) { return is_float(dtype); }
+
+bool draw_matmul(DrawCall& call) {
+  if (call.rank() == 0) return false;
+  const std::int64_t k = call.dims().back(), n = call.chance(40) ? k : call.size();
+  Dims other;
+  const bool batches = call.chance(50);
+  for (std::int64_t i = 0; batches && i + 2 < call.rank(); ++i) other.push_back(call.chance(25) ? 1 : call.length(i));
+  other.push_back(k);
+  if (!call.chance(10) || other.size() > 1) other.push_back(n);
+  call.add(call.draw(call.dtype(), other), 50);
+  return true;
+}
+
 const OpDef kOps[] = {
     {.identity = {.name = "MatMul",
                   .summary = "matrix product by numpy's rules",
                   .signature = "(A: T, B: T) -> (Y: T) where T: number",
                   .tf = "BatchMatMulV2"},
-     .meaning = {.infer = infer_matmul, .eval = eval_matmul, .freedom = kDotFreedom},
+     .meaning =
+         {.infer = infer_matmul, .eval = eval_matmul, .freedom = kDotFreedom, .not_finite = NotFinite::infinities_open},
      .analysis = {.range = range_matmul,
                   .length = length_matmul,
                   .vjp = matmul_gradient,
                   .overflow = "FN204",
-                  .grants = {.ways = {Way::scales_last, Way::scales_weights}, .measured_on = kOnnxRuntime}}},
+                  .grants = {.ways = {Way::scales_last, Way::scales_weights}, .measured_on = kOnnxRuntime}},
+     .traits = {.linear = true},
+     .drawing = {.operands = draw_matmul, .often = 1}},
     {.identity = {.name = "Gemm",
                   .summary = "alpha * A * B + beta * C for matrices, A and B perhaps transposed",
                   .signature = "(A: T, B: T, C?: T) -> (Y: T) where T: float | int32 | int64 | uint32 | uint64",
-                  .attrs = "alpha: float = 1; beta: float = 1; transA: int = 0; transB: int = 0; broadcast: int = 0"},
+                  .attrs = "alpha: float = 1; beta: float = 1; transA: int = 0; transB: int = 0; broadcast: int = 0 "
+                           "until 6"},
      .meaning = {.infer = infer_gemm,
                  .eval = eval_gemm,
                  .freedom =
                      "products are added in index order, scaled and C added, all in float32 (float64 for float64), "
                      "and rounded once; with beta = 0 C is not read"},
-     .analysis = {.range = range_gemm, .length = length_gemm, .vjp = gemm_gradient, .overflow = "FN204"}},
+     .analysis = {.range = range_gemm, .length = length_gemm, .vjp = gemm_gradient, .overflow = "FN204"},
+     .traits = {.linear = true},
+     .drawing = {.operands = draw_gemm, .means = gemm_means, .first = FirstOperand::matrix, .often = 1}},
     {.identity = {.name = "Det",
                   .since = 11,
                   .summary = "determinant of each square matrix",

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "ops/linear/gemm_attrs.h"
 #include "ops/reduce/reduce_gradient.h"
 #include "tensor/convert.h"
 
@@ -49,22 +50,23 @@ void matmul_gradient(BuildCall& call) {
 
 void gemm_gradient(BuildCall& call) {
   const ValueId a = call.in(0), b = call.in(1), gradient = call.grad(0);
-  const bool turned_a = call.integer("transA") != 0, turned_b = call.integer("transB") != 0;
+  const GemmAttrs gemm = read_gemm(call);
   const auto product = [&](ValueId left, bool turn_left, ValueId right, bool turn_right) {
     Attrs attrs;
-    attrs.set("alpha", static_cast<float>(call.real("alpha")));
+    attrs.set("alpha", static_cast<float>(gemm.alpha));
     attrs.set("transA", std::int64_t{turn_left});
     attrs.set("transB", std::int64_t{turn_right});
     return call.add("Gemm", {left, right}, std::move(attrs));
   };
   if (call.wanted(0)) {
-    call.give(0, turned_a ? product(b, turned_b, gradient, true) : product(gradient, false, b, !turned_b));
+    call.give(0,
+              gemm.turned_a ? product(b, gemm.turned_b, gradient, true) : product(gradient, false, b, !gemm.turned_b));
   }
   if (call.wanted(1)) {
-    call.give(1, turned_b ? product(gradient, true, a, turned_a) : product(a, !turned_a, gradient, false));
+    call.give(1,
+              gemm.turned_b ? product(gradient, true, a, gemm.turned_a) : product(a, !gemm.turned_a, gradient, false));
   }
-  const double beta = call.real("beta");
-  if (beta != 0) call.give(2, beta == 1 ? gradient : call.product(call.scalar(beta), gradient));
+  if (gemm.beta != 0) call.give(2, gemm.beta == 1 ? gradient : call.product(call.scalar(gemm.beta), gradient));
 }
 
 // det(X) inv(X)^T, which has no value where the determinant is 0.

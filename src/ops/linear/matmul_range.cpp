@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "ops/linear/gemm_attrs.h"
 #include "ops/norm/norm_relations.h"
 #include "ops/shared/merged.h"
 #include "ops/shared/range_rules.h"
@@ -98,14 +99,14 @@ void range_matmul(RangeCall& call) {
 namespace {
 
 // C as one number per column of the product, times beta; empty when it is not of that form.
-std::vector<double> column_addend(RangeCall& call, double beta) {
+std::vector<double> column_addend(RangeCall& call, const GemmAttrs& attrs) {
   constexpr std::int64_t kMost = 1 << 22;
-  const std::int64_t columns = call.in(1).sizes[call.integer("transB") != 0 ? 0 : 1];
+  const std::int64_t columns = call.in(1).sizes[attrs.turned_b ? 0 : 1];
   const Tensor* c = call.has_range(2) ? call.value(2, kMost) : nullptr;
   if (c == nullptr || c->dtype() != call.in(2).dtype || c->size() != columns || columns < 2) return {};
   if (c->rank() == 0 || c->dims().back() != columns) return {};
   std::vector<double> result = elements<double>(*c);
-  for (double& value : result) value *= beta;
+  for (double& value : result) value *= attrs.beta;
   return result;
 }
 
@@ -118,7 +119,8 @@ void zero_times_overflow(AbsTensor& x) {
 }
 
 AbsTensor gemm_range(RangeCall& call) {
-  const double alpha = call.real("alpha"), beta = call.real("beta");
+  const GemmAttrs attrs = read_gemm(call);
+  const double alpha = attrs.alpha, beta = attrs.beta;
   const Type& type = call.out_type(0);
   const bool matrices = is_matrix(call.in(0)) && is_matrix(call.in(1));
   // Integers with other factors go through floats and are cut off.
@@ -126,11 +128,11 @@ AbsTensor gemm_range(RangeCall& call) {
   const std::optional<Weights> right = matrices ? weights_of(call, 1) : std::nullopt;
   const std::optional<Weights> left = right || !matrices ? std::nullopt : weights_of(call, 0);
   std::vector<double> addend;
-  if (right && alpha == 1) addend = column_addend(call, beta);
+  if (right && alpha == 1) addend = column_addend(call, attrs);
   const MatMulOperand a{{&call.in(0), left ? &*left : nullptr, {}},
-                        matrices ? matrix_order(2, call.integer("transA") != 0) : AxisOrder{}};
+                        matrices ? matrix_order(2, attrs.turned_a) : AxisOrder{}};
   const MatMulOperand b{{&call.in(1), right ? &*right : nullptr, {}},
-                        matrices ? matrix_order(2, call.integer("transB") != 0) : AxisOrder{}};
+                        matrices ? matrix_order(2, attrs.turned_b) : AxisOrder{}};
   // Without ranks the number of products is not even known to lie along a certain axis.
   Contracted product = matrices ? matmul_sums(call, a, b, addend)
                                 : Contracted{smashed_products(call.in(0), call.in(1), 0, kManyElements), false};
@@ -142,7 +144,7 @@ AbsTensor gemm_range(RangeCall& call) {
   AbsTensor result = rounded(call, type, product.sums);
   if (alpha == 0) zero_times_overflow(result);
   if (matrices && alpha == 1 && !call.has_range(2)) {
-    const std::size_t a_axis = call.integer("transA") != 0 ? 0 : 1, b_axis = call.integer("transB") != 0 ? 1 : 0;
+    const std::size_t a_axis = attrs.turned_a ? 0 : 1, b_axis = attrs.turned_b ? 1 : 0;
     cap_row_products(call, call.in(0), a_axis, call.in(1), b_axis, result);
   }
   return result;

@@ -15,6 +15,7 @@
 #include "ops/shared/shape_values.h"
 #include "ops/shared/shapes.h"
 #include "ops/table/build_call.h"
+#include "ops/table/draw_call.h"
 #include "ops/table/families.h"
 
 namespace finity {
@@ -298,6 +299,18 @@ void split_gradient(BuildCall& call) {
   call.give(0, call.add("Concat", std::move(parts), with_attr("axis", call.integer("axis"))));
 }
 
+// ---- drawing ---------------------------------------------------------------
+
+// Two parts, one of which may be empty, unless their number is given.
+bool draw_split(DrawCall& call) {
+  if (call.opset() < 13) return false;
+  if (call.rank() == 0 || call.attrs().find("num_outputs") != nullptr) return true;
+  const std::int64_t whole = call.length(call.axis("axis", 0)), part = call.between(0, whole);
+  call.ask_for(2);
+  call.add_ints({part, whole - part});
+  return true;
+}
+
 const OpDef kOps[] = {
     {.identity = {.name = "Concat",
                   .summary = "tensors one after another along an axis",
@@ -306,15 +319,17 @@ const OpDef kOps[] = {
                   .tf = "ConcatV2"},
      .meaning = {.infer = infer_concat, .eval = eval_concat},
      .analysis = {.range = range_concat, .length = length_concat, .vjp = concat_gradient},
-     .traits = {.exact = true, .light = true, .elements = ElementSource::joined}},
+     .traits = {.exact = true, .light = true, .elements = ElementSource::joined},
+     .drawing = {.often = 1}},
     {.identity = {.name = "Split",
                   .summary = "parts along an axis, of equal or given sizes",
-                  .signature = "(input: T, split?: int64 | float) -> (outputs...: T) where T: any",
-                  .attrs = "axis: int = 0; split: ints; num_outputs: int",
+                  .signature = "(input: T, split?: int64 | float since 13) -> (outputs...: T) where T: any",
+                  .attrs = "axis: int = 0; split: ints until 12; num_outputs: int since 18",
                   .tf = "SplitV"},
      .meaning = {.infer = infer_split, .eval = eval_split},
      .analysis = {.range = range_split, .length = length_part, .vjp = split_gradient},
-     .traits = {.exact = true, .elements = ElementSource::moved}},
+     .traits = {.exact = true, .elements = ElementSource::moved},
+     .drawing = {.operands = draw_split, .often = 1}},
 };
 
 }  // namespace

@@ -162,9 +162,9 @@ const OpDef kOps[] = {
     {.identity = {.name = "Constant",
                   .summary = "a tensor given in the model",
                   .signature = "() -> (output: any)",
-                  .attrs =
-                      "value: tensor; sparse_value: tensor; value_float: float; value_floats: floats; value_int: int; "
-                      "value_ints: ints; value_string: string; value_strings: strings",
+                  .attrs = "value: tensor; sparse_value: tensor since 11; value_float: float since 12; "
+                           "value_floats: floats since 12; value_int: int since 12; value_ints: ints since 12; "
+                           "value_string: string since 12; value_strings: strings since 12",
                   .tf = "Const"},
      .meaning = {.infer = infer_constant, .eval = eval_constant},
      .analysis = {.range = range_constant, .vjp = flat},

@@ -14,6 +14,7 @@
 #include "ops/shared/shape_values.h"
 #include "ops/shared/shapes.h"
 #include "ops/table/build_call.h"
+#include "ops/table/draw_call.h"
 #include "ops/table/families.h"
 
 namespace finity {
@@ -330,6 +331,27 @@ void one_hot_gradient(BuildCall& call) {
   call.give(2, call.add("Concat", {off, total_where(0, 1)}, with_attr("axis", std::int64_t{0})));
 }
 
+// ---- drawing ---------------------------------------------------------------
+
+// Of the axis that is indexed.
+std::int64_t indexed_length(DrawCall& call) {
+  return call.rank() == 0 ? 1 : std::max<std::int64_t>(call.length(call.axis("axis", 0)), 1);
+}
+
+bool draw_gather(DrawCall& call) {
+  Dims dims;
+  for (std::int64_t i = call.between(0, 2); i > 0; --i) dims.push_back(call.between(1, 3));
+  call.add_indices(std::move(dims), indexed_length(call));
+  return true;
+}
+
+bool draw_gather_elements(DrawCall& call) {
+  Dims dims = call.dims();
+  if (!dims.empty()) dims[static_cast<std::size_t>(call.axis("axis", 0))] = call.between(1, 4);
+  call.add_indices(std::move(dims), indexed_length(call));
+  return true;
+}
+
 const OpDef kOps[] = {
     {.identity = {.name = "Gather",
                   .summary = "slices of one axis, by index",
@@ -338,7 +360,8 @@ const OpDef kOps[] = {
                   .tf = "GatherV2"},
      .meaning = {.infer = infer_gather, .eval = eval_gather},
      .analysis = {.range = range_gather, .vjp = gradient_of_gather},
-     .traits = {.exact = true, .elements = ElementSource::moved}},
+     .traits = {.exact = true, .elements = ElementSource::moved},
+     .drawing = {.operands = draw_gather, .often = 1}},
     {.identity = {.name = "GatherElements",
                   .since = 11,
                   .summary = "for each index the element at its place, with `axis` replaced by the index",
@@ -346,12 +369,13 @@ const OpDef kOps[] = {
                   .attrs = "axis: int = 0"},
      .meaning = {.infer = infer_gather_elements, .eval = eval_gather_elements},
      .analysis = {.range = range_gather_elements, .vjp = gather_elements_gradient},
-     .traits = {.exact = true, .elements = ElementSource::moved}},
+     .traits = {.exact = true, .elements = ElementSource::moved},
+     .drawing = {.operands = draw_gather_elements}},
     {.identity = {.name = "GatherND",
                   .since = 11,
                   .summary = "slices by index tuples",
                   .signature = "(data: T, indices: int64) -> (output: T) where T: any",
-                  .attrs = "batch_dims: int = 0",
+                  .attrs = "batch_dims: int = 0 since 12",
                   .tf = "GatherNd"},
      .meaning = {.infer = infer_gather_nd, .eval = eval_gather_nd},
      .analysis = {.range = range_gather_nd, .vjp = gather_nd_gradient},

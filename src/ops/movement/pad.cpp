@@ -15,6 +15,7 @@
 #include "ops/shared/shape_values.h"
 #include "ops/shared/shapes.h"
 #include "ops/table/build_call.h"
+#include "ops/table/draw_call.h"
 #include "ops/table/families.h"
 
 namespace finity {
@@ -280,16 +281,38 @@ void pad_gradient(BuildCall& call) {
   pad_value_gradient(call, pads);
 }
 
+// ---- drawing ---------------------------------------------------------------
+
+bool draw_pad(DrawCall& call) {
+  if (call.opset() < 11) return false;
+  const bool mirrors = call.text("mode") == "reflect", negative = call.chance(15) && !mirrors;
+  DrawCall::Ints pads;
+  for (std::int64_t i = 0; i < 2 * call.rank(); ++i) {
+    // What reflection beyond the other edge means is not said.
+    const std::int64_t most = mirrors ? std::clamp<std::int64_t>(call.length(i % call.rank()) - 1, 0, 3) : 3;
+    pads.push_back(call.chance(50) ? 0 : negative ? call.between(-1, 2) : call.between(0, most));
+  }
+  call.add_ints(pads);
+  if (call.chance(50)) call.add_number(call.chance(50) ? 0 : static_cast<double>(call.between(0, 5)));
+  return true;
+}
+
+// Integers came with opset 13.
+bool pad_means(DType dtype, int opset) { return opset >= 13 || is_float(dtype); }
+
 const OpDef kOps[] = {
-    {.identity =
-         {.name = "Pad",
-          .summary = "margins of a constant, mirrored, repeated or wrapped elements; negative ones cut off",
-          .signature = "(data: T, pads?: int64, constant_value?: T, axes?: int32 | int64) -> (output: T) where T: any",
-          .attrs = "mode: string = constant {constant, reflect, edge, wrap}; pads: ints; paddings: ints; value: float",
-          .tf = "PadV2"},
+    {.identity = {.name = "Pad",
+                  .summary = "margins of a constant, mirrored, repeated or wrapped elements; negative ones cut off",
+                  .signature = "(data: T, pads?: int64 since 11, constant_value?: T since 11, axes?: int32 | int64 "
+                               "since 18) -> (output: T) where T: any",
+                  .attrs =
+                      "mode: string = constant {constant, reflect, edge, wrap since 19}; pads: ints since 2 until 10; "
+                      "paddings: ints until 1; value: float until 10",
+                  .tf = "PadV2"},
      .meaning = {.infer = infer_pad, .eval = eval_pad},
      .analysis = {.range = range_pad, .length = length_pad, .vjp = pad_gradient},
-     .traits = {.exact = true, .merge = Merge::padding}},
+     .traits = {.exact = true, .rises = true, .merge = Merge::padding},
+     .drawing = {.operands = draw_pad, .means = pad_means, .ends = Ends::given, .often = 2}},
     {.identity = {.name = "CenterCropPad",
                   .since = 18,
                   .summary = "cut or zero-padded evenly on both sides to a given size",

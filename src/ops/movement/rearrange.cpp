@@ -13,6 +13,7 @@
 #include "ops/shared/shape_values.h"
 #include "ops/shared/shapes.h"
 #include "ops/table/build_call.h"
+#include "ops/table/draw_call.h"
 #include "ops/table/families.h"
 #include "tensor/float_formats.h"
 
@@ -239,15 +240,35 @@ void same_op_gradient(BuildCall& call) {
   call.give(0, call.writer().repeat(call.description(), std::move(inputs), call.attrs()).front());
 }
 
+// ---- drawing ---------------------------------------------------------------
+
+bool draw_trilu(DrawCall& call) {
+  if (call.chance(60)) call.add(Tensor::scalar(call.between(-3, 3)), 80);
+  return true;
+}
+
+// Lengths of nothing and of the whole axis, too.
+bool draw_reverse_sequence(DrawCall& call) {
+  if (call.rank() < 2) return false;
+  const std::int64_t time = call.between(0, 1);
+  call.attrs().set("time_axis", time);
+  call.attrs().set("batch_axis", 1 - time);
+  DrawCall::Ints lengths(static_cast<std::size_t>(call.length(1 - time)));
+  for (std::int64_t& length : lengths) length = call.between(0, call.length(time));
+  call.add_ints(lengths);
+  return true;
+}
+
 const OpDef kOps[] = {
     {.identity = {.name = "DepthToSpace",
                   .summary = "blocks of channels become blocks of pixels",
                   .signature = "(input: T) -> (output: T) where T: any",
-                  .attrs = "blocksize: int; mode: string = DCR {DCR, CRD}",
+                  .attrs = "blocksize: int; mode: string = DCR {DCR, CRD} since 11",
                   .tf = "DepthToSpace"},
      .meaning = {.infer = infer_blocks<depth_to_space_shape>, .eval = eval_depth_to_space},
      .analysis = {.range = range_depth_to_space, .length = length_reshape, .vjp = depth_to_space_gradient},
-     .traits = {.exact = true, .elements = ElementSource::moved}},
+     .traits = {.exact = true, .elements = ElementSource::moved},
+     .drawing = {.first = FirstOperand::image}},
     {.identity = {.name = "SpaceToDepth",
                   .summary = "blocks of pixels become channels",
                   .signature = "(input: T) -> (output: T) where T: any",
@@ -255,7 +276,8 @@ const OpDef kOps[] = {
                   .tf = "SpaceToDepth"},
      .meaning = {.infer = infer_blocks<space_to_depth_shape>, .eval = eval_space_to_depth},
      .analysis = {.range = range_space_to_depth, .length = length_reshape, .vjp = space_to_depth_gradient},
-     .traits = {.exact = true, .elements = ElementSource::moved}},
+     .traits = {.exact = true, .elements = ElementSource::moved},
+     .drawing = {.first = FirstOperand::image}},
     {.identity = {.name = "ReverseSequence",
                   .since = 10,
                   .summary = "the first sequence_lens[i] steps of sequence i in reverse",
@@ -264,7 +286,8 @@ const OpDef kOps[] = {
                   .tf = "ReverseSequence"},
      .meaning = {.infer = infer_reverse_sequence, .eval = eval_reverse_sequence},
      .analysis = {.range = range_reverse_sequence, .vjp = same_op_gradient},
-     .traits = {.exact = true, .elements = ElementSource::moved}},
+     .traits = {.exact = true, .elements = ElementSource::moved},
+     .drawing = {.operands = draw_reverse_sequence}},
     {.identity = {.name = "Trilu",
                   .since = 14,
                   .summary = "upper or lower triangle of each matrix, zero elsewhere",
@@ -272,7 +295,8 @@ const OpDef kOps[] = {
                   .attrs = "upper: int = 1"},
      .meaning = {.infer = infer_trilu, .eval = eval_trilu},
      .analysis = {.range = range_trilu, .vjp = same_op_gradient},
-     .traits = {.exact = true, .elements = ElementSource::bounded}},
+     .traits = {.exact = true, .elements = ElementSource::bounded},
+     .drawing = {.operands = draw_trilu}},
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "ops/shared/shape_values.h"
 #include "ops/shared/shapes.h"
 #include "ops/table/build_call.h"
+#include "ops/table/draw_call.h"
 #include "ops/table/families.h"
 #include "tensor/float_formats.h"
 
@@ -360,6 +361,50 @@ void tensor_scatter_gradient(BuildCall& call) {
   scatter_back(call, 1, {0});
 }
 
+// ---- drawing ---------------------------------------------------------------
+
+// No place twice: which of two updates wins is not said. Along the axis the places count up from a drawn one, round and
+// round.
+bool draw_scatter_elements(DrawCall& call) {
+  Dims dims = call.dims();
+  for (std::int64_t& size : dims) size = call.between(std::min<std::int64_t>(size, 1), size);
+  const auto axis = static_cast<std::size_t>(call.axis("axis", 0));
+  const auto at_least_one = [](std::int64_t size) { return std::max<std::int64_t>(size, 1); };
+  const std::int64_t length = dims.empty() ? 1 : at_least_one(call.dims()[axis]),
+                     along = dims.empty() ? 1 : at_least_one(dims[axis]), shift = call.between(0, length - 1);
+  std::int64_t behind = 1;
+  for (std::size_t i = axis + 1; i < dims.size(); ++i) behind *= at_least_one(dims[i]);
+  std::vector<std::int64_t> places(static_cast<std::size_t>(element_count(dims)));
+  for (std::size_t i = 0; i < places.size(); ++i)
+    places[i] = (static_cast<std::int64_t>(i) / behind % along + shift) % length;
+  call.add(from_elements<std::int64_t>(DType::int64, dims, places), 60);
+  call.add(call.draw(call.dtype(), dims), 50);
+  return true;
+}
+
+// Tuples of places along the first axes, none twice: which of two updates wins is not said.
+bool draw_scatter_nd(DrawCall& call) {
+  const std::int64_t along = call.rank() == 0 ? 0 : call.between(1, call.rank());
+  const Dims front(call.dims().begin(), call.dims().begin() + along);
+  const std::int64_t places = element_count(front);
+  if (along == 0 || places == 0) return false;
+  const std::int64_t count = call.between(1, std::min<std::int64_t>(places, 4)), first = call.between(0, places - 1);
+  std::vector<std::int64_t> tuples(static_cast<std::size_t>(count * along));
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::int64_t place = (first + i) % places;
+    for (std::int64_t axis = along; axis-- > 0;) {
+      const std::int64_t length = call.length(axis);
+      tuples[static_cast<std::size_t>(i * along + axis)] = place % length - (call.chance(20) ? length : 0);
+      place /= length;
+    }
+  }
+  Dims slices = {count};
+  slices.insert(slices.end(), call.dims().begin() + along, call.dims().end());
+  call.add(from_elements<std::int64_t>(DType::int64, {count, along}, tuples), 60);
+  call.add(call.draw(call.dtype(), slices), 50);
+  return true;
+}
+
 const OpDef kOps[] = {
     {.identity = {.name = "Scatter",
                   .since = 9,
@@ -373,21 +418,24 @@ const OpDef kOps[] = {
                   .since = 11,
                   .summary = "data with each update written at its own place, `axis` replaced by the index",
                   .signature = "(data: T, indices: int32 | int64, updates: T) -> (output: T) where T: any",
-                  .attrs = "axis: int = 0; reduction: string = none {none, add, mul, max, min}"},
+                  .attrs =
+                      "axis: int = 0; reduction: string = none {none, add, mul, max since 18, min since 18} since 16"},
      .meaning = {.infer = infer_scatter_elements, .eval = eval_scatter_elements, .freedom = kOrder},
      .analysis = {.range = range_scatter,
                   .vjp = scatter_elements_gradient,
-                  .grants = {.ways = {Way::passes_over_nan}, .measured_on = kOnnxRuntime}}},
+                  .grants = {.ways = {Way::passes_over_nan}, .measured_on = kOnnxRuntime}},
+     .drawing = {.operands = draw_scatter_elements}},
     {.identity = {.name = "ScatterND",
                   .since = 11,
                   .summary = "data with slices written at index tuples",
                   .signature = "(data: T, indices: int64, updates: T) -> (output: T) where T: any",
-                  .attrs = "reduction: string = none {none, add, mul, max, min}",
+                  .attrs = "reduction: string = none {none, add, mul, max since 18, min since 18} since 16",
                   .tf = "TensorScatterUpdate"},
      .meaning = {.infer = infer_scatter_nd, .eval = eval_scatter_nd, .freedom = kOrder},
      .analysis = {.range = range_scatter,
                   .vjp = scatter_nd_gradient,
-                  .grants = {.ways = {Way::passes_over_nan}, .measured_on = kOnnxRuntime}}},
+                  .grants = {.ways = {Way::passes_over_nan}, .measured_on = kOnnxRuntime}},
+     .drawing = {.operands = draw_scatter_nd}},
     {.identity = {.name = "TensorScatter",
                   .since = 24,
                   .summary = "a cache with new steps written at each sequence's own position",

@@ -294,7 +294,8 @@ const OpDef kOps[] = {
                  .eval = eval_unique,
                  .freedom = "NaNs are one value, after all others; zeros of either sign are one value"},
      .analysis = {.range = range_unique, .vjp = unique_gradient},
-     .traits = {.exact = true}},
+     .traits = {.exact = true},
+     .drawing = {.ends = Ends::given}},
 };
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "ops/shared/shape_values.h"
 #include "ops/shared/shapes.h"
 #include "ops/table/build_call.h"
+#include "ops/table/draw_call.h"
 #include "ops/table/families.h"
 
 namespace finity {
@@ -270,16 +271,37 @@ void slice_gradient(BuildCall& call) {
   call.give(0, call.add("Pad", {call.grad(0), call.ints(std::move(*margins))}));
 }
 
+// ---- drawing ---------------------------------------------------------------
+
+bool draw_slice(DrawCall& call) {
+  if (call.opset() < 10) return false;
+  DrawCall::Ints starts, ends, axes, steps;
+  for (std::int64_t axis = 0; axis < call.rank(); ++axis) {
+    if (call.chance(50)) continue;
+    const std::int64_t step = call.chance(70) ? call.between(1, 2) : -call.between(1, 2);
+    const std::int64_t low = call.between(0, std::max<std::int64_t>(call.length(axis) - 1, 0));
+    const std::int64_t high = call.between(low, call.length(axis)) + 1;
+    starts.push_back(step > 0 ? low : high - 1);
+    // Backwards to the very beginning: an end that is far out.
+    ends.push_back(step > 0 ? high : low == 0 || call.chance(20) ? -1000 : low - 1);
+    axes.push_back(call.chance(30) ? axis - call.rank() : axis);
+    steps.push_back(step);
+  }
+  for (const DrawCall::Ints& list : {starts, ends, axes, steps}) call.add_ints(list);
+  return true;
+}
+
 const OpDef kOps[] = {
     {.identity = {.name = "Slice",
                   .summary = "every step-th index from start to end along some axes",
-                  .signature = "(data: T, starts?: I, ends?: I, axes?: I, steps?: I) -> (output: T) "
-                               "where T: any, I: int32 | int64",
-                  .attrs = "starts: ints; ends: ints; axes: ints",
+                  .signature = "(data: T, starts?: I since 10, ends?: I since 10, axes?: I since 10, steps?: I since "
+                               "10) -> (output: T) where T: any, I: int32 | int64",
+                  .attrs = "starts: ints until 9; ends: ints until 9; axes: ints until 9",
                   .tf = "StridedSlice"},
      .meaning = {.infer = infer_slice, .eval = eval_slice},
      .analysis = {.range = range_slice, .length = length_part, .vjp = slice_gradient},
-     .traits = {.exact = true, .elements = ElementSource::moved}},
+     .traits = {.exact = true, .elements = ElementSource::moved},
+     .drawing = {.operands = draw_slice, .often = 1}},
     {.identity = {.name = "DynamicSlice",
                   .until = 9,
                   .summary = "Slice with computed bounds, an experimental op of early releases",

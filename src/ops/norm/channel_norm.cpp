@@ -11,6 +11,7 @@
 #include "ops/shared/accumulate.h"
 #include "ops/shared/lengths.h"
 #include "ops/shared/shapes.h"
+#include "ops/table/draw_call.h"
 #include "ops/table/families.h"
 #include "ops/table/quantities.h"
 #include "tensor/convert.h"
@@ -297,6 +298,20 @@ void infer_local_response_norm(InferCall& call) {
 
 constexpr std::string_view kFloatToFloat = "(X: T) -> (Y: T) where T: float";
 
+// ---- drawing ---------------------------------------------------------------
+
+bool draw_batch_norm(DrawCall& call) {
+  const Dims each = {call.rank() == 1 ? call.length(0) : call.channels()};
+  for (int i = 0; i < 3; ++i) call.add_floats(each);
+  call.add_floats(each, ValueClass::positive);
+  return true;
+}
+
+bool draw_instance_norm(DrawCall& call) {
+  for (int i = 0; i < 2; ++i) call.add_floats({call.channels()});
+  return true;
+}
+
 const OpDef kOps[] = {
     {.identity =
          {.name = "BatchNormalization",
@@ -304,32 +319,37 @@ const OpDef kOps[] = {
               "(x - mean) / sqrt(variance + epsilon) * scale + bias per channel; in training with the batch's moments",
           .signature = "(X: T, scale: T1, B: T1, input_mean: T2, input_var: T2) -> (Y: T, running_mean?: T2, "
                        "running_var?: T2, saved_mean?: T2, saved_var?: T2) where T: float, T1: float, T2: float",
-          .attrs = "epsilon: float = 1e-05; momentum: float = 0.9; training_mode: int = 0; spatial: int = 1; "
-                   "is_test: int = 0; consumed_inputs: ints",
+          .attrs = "epsilon: float = 1e-05; momentum: float = 0.9; training_mode: int = 0 since 14; "
+                   "spatial: int = 1 until 8; is_test: int = 0 until 6; consumed_inputs: ints until 5",
           .tf = "FusedBatchNormV3"},
      .meaning = {.infer = infer_batch_norm,
                  .eval = eval_batch_norm,
                  .freedom =
                      "computes in float32 (float64 when an operand is) and rounds once; before opset 14 it trains when "
-                     "statistics are asked for; variance in two passes"},
+                     "statistics are asked for; variance in two passes",
+                 .not_finite = NotFinite::said},
      .analysis = {.range = range_batch_norm,
                   .length = length_given_moments,
                   .vjp = batch_norm_gradient,
                   .hazards = batch_norm_hazards(),
-                  .grants = {.ways = {Way::factor_and_term}, .measured_on = kOnnxRuntime}}},
+                  .grants = {.ways = {Way::factor_and_term}, .measured_on = kOnnxRuntime}},
+     .traits = {.cancels = true},
+     .drawing = {.operands = draw_batch_norm, .first = FirstOperand::image, .results = 1, .often = 1}},
     {.identity =
          {.name = "InstanceNormalization",
           .summary =
               "(x - mean) / sqrt(variance + epsilon) * scale + bias with the moments of each instance and channel",
           .signature = "(input: T, scale: T, B: T) -> (output: T) where T: float",
-          .attrs = "epsilon: float = 1e-05; consumed_inputs: ints"},
+          .attrs = "epsilon: float = 1e-05; consumed_inputs: ints until 5"},
      .meaning = {.infer = infer_instance_norm,
                  .eval = eval_instance_norm,
                  .freedom = "computes in float32 (float64 for float64) and rounds once; variance in two passes"},
      .analysis = {.range = range_instance_norm,
                   .vjp = instance_norm_gradient,
                   .hazards = instance_norm_hazards(),
-                  .grants = {.ways = {Way::factor_and_term}, .measured_on = kOnnxRuntime}}},
+                  .grants = {.ways = {Way::factor_and_term}, .measured_on = kOnnxRuntime}},
+     .traits = {.cancels = true},
+     .drawing = {.operands = draw_instance_norm, .first = FirstOperand::image}},
     {.identity = {.name = "MeanVarianceNormalization",
                   .since = 9,
                   .summary = "(x - mean) / (standard deviation + 1e-9) over axes, by default all but the channel's",
@@ -345,7 +365,9 @@ const OpDef kOps[] = {
                   .hazards = mean_variance_norm_hazards(),
                   .grants = {.ways = {Way::no_epsilon},
                              .elsewhere = {Way::difference_of_squares},
-                             .measured_on = kOnnxRuntime}}},
+                             .measured_on = kOnnxRuntime}},
+     .traits = {.cancels = true},
+     .drawing = {.first = FirstOperand::image}},
     {.identity = {.name = "LpNormalization",
                   .summary = "x divided by its L1 or L2 norm along an axis; 0 where the norm is 0",
                   .signature = "(input: T) -> (output: T) where T: float",
@@ -365,7 +387,8 @@ const OpDef kOps[] = {
      .analysis = {.range = range_local_response_norm,
                   .vjp = local_response_norm_gradient,
                   .hazards = local_response_norm_hazards(),
-                  .grants = {.ways = {Way::difference_of_squares}, .measured_on = kOnnxRuntime}}},
+                  .grants = {.ways = {Way::difference_of_squares}, .measured_on = kOnnxRuntime}},
+     .drawing = {.first = FirstOperand::image}},
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "ops/norm/norm_attrs.h"
 #include "ops/norm/norm_range.h"
 #include "ops/reduce/reduce_range.h"
+#include "ops/shared/accumulate.h"
 #include "ops/shared/merged.h"
 #include "ops/shared/range_rules.h"
 #include "ops/shared/shapes.h"
@@ -14,8 +15,6 @@
 namespace finity {
 
 namespace {
-
-double min_normal(DType dtype) { return std::ldexp(1.0, float_format(dtype).min_exponent); }
 
 // ---- BatchNormalization with given moments ---------------------------------------
 
@@ -228,11 +227,9 @@ void range_batch_norm(RangeCall& call) {
 
 namespace {
 
-DType row_stash(DType dtype) { return dtype == DType::float64 ? DType::float64 : DType::float32; }
-
 AbsTensor normalized_rows(RangeCall& call, const AxisSet& axes, NormSpec spec) {
   const AbsTensor& x = call.in(0);
-  spec.formats = row_formats(call, x.dtype, row_stash(x.dtype));
+  spec.formats = row_formats(call, x.dtype, sum_format(x.dtype));
   spec.differences = difference_formats(call, spec.formats);
   const auto with = [&](double epsilon) {
     NormSpec own = spec;
@@ -259,7 +256,7 @@ AbsTensor normalized_rows(RangeCall& call, const AxisSet& axes, NormSpec spec) {
 
 // x * factor + term, with a factor of at most 1 / sqrt(epsilon): both are large and cancel.
 void absorb_rounding(const Range& x, const Range& scale, double epsilon, AbsTensor& z) {
-  const DType format = row_stash(z.dtype);
+  const DType format = sum_format(z.dtype);
   const double least = std::max(epsilon, min_subnormal(format));
   const double size = x.magnitude() / std::sqrt(least);
   for (Range& cell : z.cells) {

@@ -4,13 +4,12 @@
 #include <cmath>
 
 #include "ops/norm/norm_range.h"
+#include "ops/shared/accumulate.h"
 #include "ops/shared/range_rules.h"
 
 namespace finity {
 
 namespace {
-
-DType wide_type(DType dtype) { return dtype == DType::float64 ? DType::float64 : DType::float32; }
 
 // Sums of operands, as they are held before they are normalised: exact, in the wide type, or rounded to the narrow one,
 // whatever is asked of accumulations.
@@ -75,7 +74,7 @@ Range silu(DType dtype, const Range& x, int ulps) {
 AbsTensor image_group_norm(RangeCall& call, const AbsTensor& x, DType dtype) {
   const std::int64_t groups = std::max<std::int64_t>(call.integer("groups"), 1);
   const std::size_t axis = call.integer("channels_last") != 0 ? 3 : 1;
-  RowNorm norm(call, {row_formats(call, dtype, wide_type(dtype)), call.real("epsilon"), Centre::mean, false});
+  RowNorm norm(call, {row_formats(call, dtype, sum_format(dtype)), call.real("epsilon"), Centre::mean, false});
   double least = 1, most = kManyElements;
   if (x.ranked && x.rank() == 4) {
     const std::uint32_t image = 0b1110;
@@ -104,7 +103,7 @@ void range_image_group_norm(RangeCall& call) { call.out(0, image_group_norm(call
 
 void range_skip_group_norm(RangeCall& call) {
   const DType dtype = call.in_dtype(0);
-  AddedOperands added(call, dtype, {DType::float64, wide_type(dtype), dtype});
+  AddedOperands added(call, dtype, {DType::float64, sum_format(dtype), dtype});
   added.start(call.in(0));
   // skip may be [N, C], which is no broadcast of images, and bias is per channel: their hulls are what counts.
   for (const std::size_t input : {3, 4}) {

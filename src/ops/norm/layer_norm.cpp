@@ -5,6 +5,7 @@
 #include "ops/norm/norm_range.h"
 #include "ops/norm/norm_stages.h"
 #include "ops/shared/shapes.h"
+#include "ops/table/draw_call.h"
 #include "ops/table/families.h"
 #include "ops/table/quantities.h"
 
@@ -104,6 +105,29 @@ constexpr std::string_view kRowAttrs = "axis: int = -1; epsilon: float = 1e-05; 
 constexpr std::string_view kTwoStages =
     "standardises in stash_type with two-pass variance and pairwise sums, casts back, then scales in the dtype";
 
+// ---- drawing ---------------------------------------------------------------
+
+// Scale, and perhaps bias, of the axes that are standardised; now and then with an axis of size 1 in front.
+bool draw_row_parameters(DrawCall& call, bool has_bias) {
+  const std::int64_t axis = call.integer("axis", -1), first = axis < 0 ? axis + call.rank() : axis;
+  if (first < 0 || first > call.rank()) return false;
+  Dims each(call.dims().begin() + first, call.dims().end());
+  if (call.chance(15)) each.insert(each.begin(), 1);
+  call.add_floats(each);
+  if (has_bias && call.chance(60)) call.add_floats(each);
+  return true;
+}
+
+bool draw_layer_norm(DrawCall& call) { return draw_row_parameters(call, true); }
+bool draw_rms_norm(DrawCall& call) { return draw_row_parameters(call, false); }
+
+// Scale and bias are per group before opset 21, per channel from then on.
+bool draw_group_norm(DrawCall& call) {
+  const std::int64_t each = call.opset() < 21 ? call.integer("num_groups", 1) : call.channels();
+  for (int i = 0; i < 2; ++i) call.add_floats({each});
+  return true;
+}
+
 const OpDef kOps[] = {
     // ONNX has it from opset 17 on; ONNX Runtime's exporters wrote the same op into older models.
     {.identity = {.name = "LayerNormalization",
@@ -118,21 +142,25 @@ const OpDef kOps[] = {
                   .hazards = layer_norm_hazards(),
                   .grants = {.ways = {Way::broadcast_differs},
                              .elsewhere = {Way::difference_of_squares},
-                             .measured_on = kOnnxRuntime}}},
+                             .measured_on = kOnnxRuntime}},
+     .traits = {.cancels = true},
+     .drawing = {.operands = draw_layer_norm, .since = 17, .often = 1}},
     // ONNX Runtime's spelling, in the default domain, of what became RMSNormalization.
     {.identity = {.name = "SimplifiedLayerNormalization",
                   .summary = "x / sqrt(mean(x^2) + epsilon) over the axes from `axis` on, times scale",
                   .signature = "(X: T, scale: V) -> (Y: V, InvStdDev?: float) where T: float, V: float",
                   .attrs = kRowAttrs},
      .meaning = {.infer = infer_row_norm, .eval = eval_row_norm<Centre::zero>, .freedom = kTwoStages},
-     .analysis = {.range = range_rms_norm, .vjp = rms_norm_gradient, .hazards = rms_norm_hazards()}},
+     .analysis = {.range = range_rms_norm, .vjp = rms_norm_gradient, .hazards = rms_norm_hazards()},
+     .drawing = {.never = true}},
     {.identity = {.name = "RMSNormalization",
                   .since = 23,
                   .summary = "x / sqrt(mean(x^2) + epsilon) over the axes from `axis` on, times scale",
                   .signature = "(X: T, scale: V) -> (Y: V) where T: float, V: float",
                   .attrs = kRowAttrs},
      .meaning = {.infer = infer_row_norm, .eval = eval_row_norm<Centre::zero>, .freedom = kTwoStages},
-     .analysis = {.range = range_rms_norm, .vjp = rms_norm_gradient, .hazards = rms_norm_hazards()}},
+     .analysis = {.range = range_rms_norm, .vjp = rms_norm_gradient, .hazards = rms_norm_hazards()},
+     .drawing = {.operands = draw_rms_norm}},
     {.identity =
          {.name = "GroupNormalization",
           .since = 18,
@@ -143,7 +171,9 @@ const OpDef kOps[] = {
      .analysis = {.range = range_group_norm,
                   .vjp = group_norm_gradient,
                   .hazards = group_norm_hazards(),
-                  .grants = {.ways = {Way::difference_of_squares}, .measured_on = kOnnxRuntime}}},
+                  .grants = {.ways = {Way::difference_of_squares}, .measured_on = kOnnxRuntime}},
+     .traits = {.cancels = true},
+     .drawing = {.operands = draw_group_norm, .first = FirstOperand::image}},
 };
 
 }  // namespace

@@ -10,8 +10,6 @@ namespace finity {
 
 namespace {
 
-double min_normal(DType dtype) { return std::ldexp(1.0, float_format(dtype).min_exponent); }
-
 double smallest_magnitude(const Range& x) { return x.lo > 0 ? x.lo : x.hi < 0 ? -x.hi : 0; }
 
 // Epsilon as the format holds it; what is not positive cannot help.

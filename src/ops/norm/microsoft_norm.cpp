@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "ops/norm/image_norm_range.h"
+#include "ops/shared/accumulate.h"
 #include "ops/shared/shape_values.h"
 #include "ops/shared/shapes.h"
 #include "ops/table/composite.h"

@@ -6,6 +6,7 @@
 #include "ops/norm/norm_attrs.h"
 #include "ops/norm/norm_stages.h"
 #include "ops/reduce/reduce_gradient.h"
+#include "ops/shared/accumulate.h"
 #include "ops/shared/shapes.h"
 
 namespace finity {
@@ -48,7 +49,6 @@ ValueId through_rows(BuildCall& call, const StandardRows& rows, ValueId gradient
 }
 
 // Statistics of most norms are computed in float32, of float64 in float64.
-DType computing_format(DType dtype) { return dtype == DType::float64 ? DType::float64 : DType::float32; }
 
 // One number per channel, next to [N, C, ...] of that rank.
 ValueId per_channel(BuildCall& call, ValueId parameter, std::size_t rank) {
@@ -111,7 +111,7 @@ void rms_norm_gradient(BuildCall& call) { row_norm_gradient<Centre::zero>(call);
 // Rows are [N, groups, the rest]. Up to opset 20 scale and bias belong to groups, later to channels.
 void group_norm_gradient(BuildCall& call) {
   const bool of_groups = call.version() < 21;
-  const DType own = call.dtype(), stash = of_groups ? computing_format(own) : stash_type(call);
+  const DType own = call.dtype(), stash = of_groups ? sum_format(own) : stash_type(call);
   const ValueId x = call.in(0);
   const std::size_t rank = call.rank(x);
   const std::int64_t groups = call.integer("num_groups");
@@ -146,7 +146,7 @@ struct Channels {
 Channels read_channels(BuildCall& call) {
   Channels channels;
   channels.own = call.in_type(0).dtype;
-  channels.format = computing_format(channels.own);
+  channels.format = sum_format(channels.own);
   channels.rank = call.rank(call.in(0));
   channels.x = call.cast(call.in(0), channels.format);
   channels.gradient = call.cast(call.grad(0), channels.format);
@@ -214,7 +214,7 @@ void instance_norm_gradient(BuildCall& call) {
 // y = d / (s + 1e-9) where d is the distance from the mean and s the root of the mean of d^2.
 void mean_variance_norm_gradient(BuildCall& call) {
   const Axes axes = moment_axes(call);
-  const DType own = call.dtype(), format = computing_format(own);
+  const DType own = call.dtype(), format = sum_format(own);
   const ValueId x = call.cast(call.in(0), format), gradient = call.cast(call.grad(0), format);
   const ValueId distance = call.difference(x, mean_over(call, x, axes));
   const ValueId deviation = call.add("Sqrt", {mean_over(call, call.product(distance, distance), axes)});
@@ -253,7 +253,7 @@ ValueId sum_of_channels(BuildCall& call, ValueId x, std::int64_t before, std::in
 
 // y = x / b^beta, b = bias + alpha / size * (sum of x^2 over channels around); channels are part of each other's sums.
 void local_response_norm_gradient(BuildCall& call) {
-  const DType own = call.dtype(), format = computing_format(own);
+  const DType own = call.dtype(), format = sum_format(own);
   const std::int64_t size = call.integer("size"), before = (size - 1) / 2, after = size / 2;
   const double factor = call.real("alpha") / static_cast<double>(size), beta = call.real("beta");
   const ValueId x = call.cast(call.in(0), format), gradient = call.cast(call.grad(0), format);

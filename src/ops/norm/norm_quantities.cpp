@@ -3,6 +3,7 @@
 #include "ops/norm/microsoft_norm.h"
 #include "ops/norm/norm_attrs.h"
 #include "ops/norm/norm_stages.h"
+#include "ops/shared/accumulate.h"
 #include "ops/table/quantities.h"
 
 namespace finity {
@@ -82,10 +83,6 @@ constexpr Hazard kSquares = {.rule = "FN205", .operand = 0, .unsafe = unsafe_sha
 template <RowsOf Rows>
 constexpr Hazard kElements = {
     .rule = "FN205", .operand = 0, .unsafe = unsafe_share, .quantity = share_of_elements<Rows>};
-
-std::size_t axis_of(std::int64_t axis, std::size_t rank) {
-  return static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis);
-}
 
 // ---- LayerNormalization, RMSNormalization, GroupNormalization -----------------------------
 

@@ -8,7 +8,9 @@
 #include "ops/quantised/scale_and_zero.h"
 #include "ops/shared/range_rules.h"
 #include "ops/shared/shapes.h"
+#include "ops/table/draw_call.h"
 #include "ops/table/families.h"
+#include "ops/table/quantities.h"
 #include "tensor/convert.h"
 #include "tensor/float_formats.h"
 
@@ -125,9 +127,7 @@ void range_quantize(RangeCall& call) {
   });
 }
 
-UnsafeSet zero_scale(DType) { return {{0, 0}}; }
-
-constexpr Hazard kZeroScale[] = {{.rule = "FN307", .operand = 1, .unsafe = zero_scale}};
+constexpr Hazard kZeroScale[] = {{.rule = "FN307", .operand = 1, .unsafe = unsafe_zero}};
 
 // ---- DequantizeLinear --------------------------------------------------------
 
@@ -211,22 +211,44 @@ constexpr std::string_view kQuantizeFreedom =
     "x / scale is rounded to the scale's dtype before it is rounded to an integer; NaN becomes the smallest integer";
 constexpr std::string_view kDequantizeFreedom = "x - zero_point is rounded to float32, the product once to the output";
 
+// ---- drawing ---------------------------------------------------------------
+
+// A scale, and perhaps a zero point: one each, or one per index of the axis.
+void draw_scale_and_zero(DrawCall& call, DType scale, DType code) {
+  const bool per_axis = call.rank() > 0 && call.opset() >= 13 && call.chance(40);
+  const Dims dims = per_axis ? Dims{call.length(call.axis("axis", 1))} : Dims{};
+  call.add(call.draw(scale, dims, ValueClass::positive), 80);
+  if (call.chance(70)) call.add(call.draw(code, dims, ValueClass::positive), 80);
+}
+
+bool draw_quantize(DrawCall& call) {
+  draw_scale_and_zero(call, call.dtype(), call.chance(50) ? DType::uint8 : DType::int8);
+  return true;
+}
+
+bool draw_dequantize(DrawCall& call) {
+  draw_scale_and_zero(call, DType::float32, call.dtype());
+  return true;
+}
+
 const OpDef kOps[] = {
-    {.identity =
-         {.name = "QuantizeLinear",
-          .since = 10,
-          .summary = "x / scale rounded to nearest even, plus zero point, saturated",
-          .signature = kQuantizeSignature,
-          .attrs = "axis: int = 1; block_size: int = 0; output_dtype: int = 0; precision: int = 0; saturate: int = 1"},
+    {.identity = {.name = "QuantizeLinear",
+                  .since = 10,
+                  .summary = "x / scale rounded to nearest even, plus zero point, saturated",
+                  .signature = kQuantizeSignature,
+                  .attrs = "axis: int = 1 since 13; block_size: int = 0 since 21; output_dtype: int = 0 since 21; "
+                           "precision: int = 0 since 23; saturate: int = 1 since 19"},
      .meaning = {.infer = infer_quantize, .eval = eval_quantize, .freedom = kQuantizeFreedom},
-     .analysis = {.range = range_quantize, .hazards = kZeroScale}},
+     .analysis = {.range = range_quantize, .hazards = kZeroScale},
+     .drawing = {.operands = draw_quantize, .often = 1}},
     {.identity = {.name = "DequantizeLinear",
                   .since = 10,
                   .summary = "(x - zero point) * scale",
                   .signature = kDequantizeSignature,
-                  .attrs = "axis: int = 1; block_size: int = 0; output_dtype: int = 0"},
+                  .attrs = "axis: int = 1 since 13; block_size: int = 0 since 21; output_dtype: int = 0 since 23"},
      .meaning = {.infer = infer_dequantize, .eval = eval_dequantize, .freedom = kDequantizeFreedom},
-     .analysis = {.range = range_dequantize, .vjp = dequantize_gradient}},
+     .analysis = {.range = range_dequantize, .vjp = dequantize_gradient},
+     .drawing = {.operands = draw_dequantize, .ends = Ends::given, .often = 1}},
     {.identity = {.name = "DynamicQuantizeLinear",
                   .since = 11,
                   .summary = "quantizes to uint8 with the scale and zero point that fit the data",
@@ -234,7 +256,8 @@ const OpDef kOps[] = {
      .meaning = {.infer = infer_dynamic_quantize,
                  .eval = eval_dynamic_quantize,
                  .freedom = "all in float32; the scale of all zeros is 1; one NaN makes the scale NaN"},
-     .analysis = {.range = range_dynamic_quantize}},
+     .analysis = {.range = range_dynamic_quantize},
+     .drawing = {.ends = Ends::given}},
     {.identity = {.name = "QuantizeLinear",
                   .domain = kMicrosoft,
                   .summary = "x / scale rounded to nearest even, plus zero point, saturated",

@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/linear/gemm_attrs.h"
 #include "ops/linear/matmul_range.h"
 #include "ops/shared/range_rules.h"
 #include "ops/windows/conv_range.h"
 #include "tensor/convert.h"
 
 namespace finity {
-
-UnsafeSet zero_scale(DType dtype) { return is_float(dtype) ? UnsafeSet{{0, 0}} : UnsafeSet{}; }
 
 namespace {
 
@@ -162,10 +161,9 @@ void range_qlinear_conv(RangeCall& call) {
 
 void range_qgemm(RangeCall& call) {
   const AbsTensor* addend = call.has_range(6) ? &call.in(6) : nullptr;
-  const AbsTensor sums =
-      product_sums(call, 0, 2, 3, 5, call.integer("transA") != 0, call.integer("transB") != 0, addend);
-  const Range scales =
-      loosened(multiply(kFloat, scale_product(call, 1, 4), point(static_cast<float>(call.real("alpha")))));
+  const GemmAttrs attrs = read_gemm(call);
+  const AbsTensor sums = product_sums(call, 0, 2, 3, 5, attrs.turned_a, attrs.turned_b, addend);
+  const Range scales = loosened(multiply(kFloat, scale_product(call, 1, 4), point(static_cast<float>(attrs.alpha))));
   constexpr std::size_t kNone = 99;
   call.out(0, call.has_range(8) ? requantized(call, sums, scales, 7, 8) : scaled(call, sums, scales, kNone));
 }

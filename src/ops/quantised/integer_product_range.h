@@ -8,9 +8,6 @@
 
 namespace finity {
 
-// A scale that a result is divided by.
-UnsafeSet zero_scale(DType dtype);
-
 // v / scale is in `v`: rounded, the zero point added, saturated.
 Range requantized(DType dtype, const Range& v, const Range& zero_point);
 

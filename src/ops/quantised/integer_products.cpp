@@ -5,12 +5,15 @@
 #include "base/error.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/linear/dot.h"
+#include "ops/linear/gemm_attrs.h"
 #include "ops/linear/matmul.h"
 #include "ops/quantised/integer_product_range.h"
 #include "ops/quantised/scale_and_zero.h"
 #include "ops/shared/shapes.h"
 #include "ops/table/families.h"
+#include "ops/table/quantities.h"
 #include "ops/windows/direct_convolution.h"
+#include "ops/windows/drawn_windows.h"
 #include "tensor/convert.h"
 
 namespace finity {
@@ -158,8 +161,8 @@ void infer_qgemm(InferCall& call) {
   if (!call.has_input(8)) call.set_dtype(0, DType::float32);
   else if (call.in(8).dtype != DType::undefined) call.set_dtype(0, call.in(8).dtype);
   if (!call.ranked(0) || !call.ranked(3)) return;
-  call.set_shape(0, matmul_shape(flipped(call.shape(0), call.integer("transA") != 0),
-                                 flipped(call.shape(3), call.integer("transB") != 0)));
+  const GemmAttrs attrs = read_gemm(call);
+  call.set_shape(0, matmul_shape(flipped(call.shape(0), attrs.turned_a), flipped(call.shape(3), attrs.turned_b)));
 }
 
 Tensor flipped(const Tensor& matrix, bool flip) {
@@ -173,14 +176,15 @@ Tensor flipped(const Tensor& matrix, bool flip) {
 }
 
 void eval_qgemm(EvalCall& call) {
-  IntegerProduct product = integer_product(flipped(call.in(0), call.integer("transA") != 0), optional_in(call, 2),
-                                           flipped(call.in(3), call.integer("transB") != 0), optional_in(call, 5));
+  const GemmAttrs attrs = read_gemm(call);
+  IntegerProduct product = integer_product(flipped(call.in(0), attrs.turned_a), optional_in(call, 2),
+                                           flipped(call.in(3), attrs.turned_b), optional_in(call, 5));
   if (call.has_input(6)) {
     const std::vector<std::int64_t> added = elements<std::int64_t>(broadcast_to(call.in(6), product.dims));
     for (std::size_t i = 0; i < added.size(); ++i) product.sums[i] += static_cast<std::uint32_t>(added[i]);
   }
   std::vector<float> scales = product_scales(call.in(1), call.in(4), product.dims);
-  for (float& scale : scales) scale *= static_cast<float>(call.real("alpha"));
+  for (float& scale : scales) scale *= static_cast<float>(attrs.alpha);
   if (call.has_input(8)) call.out(0, requantized(call, as_floats(product.sums), scales, product.dims, 7, 8));
   else call.out(0, scaled_with_bias(product, scales, nullptr, DType::float32));
 }
@@ -242,8 +246,8 @@ constexpr std::string_view kRequantizeFreedom =
     "sums in int32; the product of the input scales over the output scale is formed first, in float32; rounded to "
     "nearest even before the zero point is added";
 
-const Hazard kScaleHazards[] = {{.rule = "FN307", .operand = 6, .unsafe = zero_scale}};
-const Hazard kGemmHazards[] = {{.rule = "FN307", .operand = 7, .unsafe = zero_scale}};
+const Hazard kScaleHazards[] = {{.rule = "FN307", .operand = 6, .unsafe = unsafe_zero_of_floats}};
+const Hazard kGemmHazards[] = {{.rule = "FN307", .operand = 7, .unsafe = unsafe_zero_of_floats}};
 
 const OpDef kOps[] = {
     {.identity = {.name = "MatMulInteger",
@@ -253,7 +257,8 @@ const OpDef kOps[] = {
                       "(A: T1, B: T2, a_zero_point?: T1, b_zero_point?: T2) -> (Y: int32) where T1: int8 | uint8, "
                       "T2: int8 | uint8"},
      .meaning = {.infer = infer_product<0, 1>, .eval = eval_matmul_integer, .freedom = "sums wrap in 32 bits"},
-     .analysis = {.range = range_matmul_integer}},
+     .analysis = {.range = range_matmul_integer},
+     .drawing = {.ends = Ends::given}},
     {.identity = {.name = "QLinearMatMul",
                   .since = 10,
                   .summary = "matrix product of quantized numbers, quantized again",
@@ -264,7 +269,8 @@ const OpDef kOps[] = {
                       "T2: int8 | uint8 | float8e4m3fn | float8e4m3fnuz | float8e5m2 | float8e5m2fnuz, "
                       "T3: int8 | uint8 | float8e4m3fn | float8e4m3fnuz | float8e5m2 | float8e5m2fnuz"},
      .meaning = {.infer = infer_product<0, 3>, .eval = eval_qlinear_matmul, .freedom = kRequantizeFreedom},
-     .analysis = {.range = range_qlinear_matmul, .hazards = kScaleHazards}},
+     .analysis = {.range = range_qlinear_matmul, .hazards = kScaleHazards},
+     .drawing = {.ends = Ends::given}},
     {.identity = {.name = "ConvInteger",
                   .since = 10,
                   .summary = "convolution of 8-bit integers into int32",
@@ -275,14 +281,16 @@ const OpDef kOps[] = {
      .meaning = {.infer = infer_conv_integer,
                  .eval = eval_conv_integer,
                  .freedom = "sums wrap in 32 bits; padding counts as the zero point"},
-     .analysis = {.range = range_conv_integer}},
+     .analysis = {.range = range_conv_integer},
+     .drawing = {.ends = Ends::given}},
     {.identity = {.name = "QLinearConv",
                   .since = 10,
                   .summary = "convolution of quantized numbers, quantized again",
                   .signature = kQLinearConvSignature,
                   .attrs = kConvAttrs},
      .meaning = {.infer = infer_qlinear_conv, .eval = eval_qlinear_conv, .freedom = kRequantizeFreedom},
-     .analysis = {.range = range_qlinear_conv, .hazards = kScaleHazards}},
+     .analysis = {.range = range_qlinear_conv, .hazards = kScaleHazards},
+     .drawing = {.operands = draw_qlinear_conv, .ends = Ends::given}},
     {.identity =
          {.name = "QGemm",
           .domain = kMicrosoft,

@@ -84,9 +84,9 @@ constexpr std::string_view kBinary =
     "C_zero_point?: T) -> (C: T) where T: int8 | uint8";
 constexpr std::string_view kFreedom = "in float64 from the dequantized numbers on, rounded once";
 
-const Hazard kUnaryHazards[] = {{.rule = "FN307", .operand = 3, .unsafe = zero_scale}};
-const Hazard kBinaryHazards[] = {{.rule = "FN307", .operand = 6, .unsafe = zero_scale}};
-const Hazard kConcatHazards[] = {{.rule = "FN307", .operand = 0, .unsafe = zero_scale}};
+const Hazard kUnaryHazards[] = {{.rule = "FN307", .operand = 3, .unsafe = unsafe_zero_of_floats}};
+const Hazard kBinaryHazards[] = {{.rule = "FN307", .operand = 6, .unsafe = unsafe_zero_of_floats}};
+const Hazard kConcatHazards[] = {{.rule = "FN307", .operand = 0, .unsafe = unsafe_zero_of_floats}};
 
 const OpDef kOps[] = {
     {.identity =

@@ -10,6 +10,7 @@
 #include "ops/shared/accumulate.h"
 #include "ops/shared/shape_values.h"
 #include "ops/shared/shapes.h"
+#include "ops/table/draw_call.h"
 #include "ops/table/families.h"
 #include "ops/table/quantities.h"
 #include "tensor/convert.h"
@@ -342,48 +343,76 @@ constexpr std::string_view kFreedom =
     "gates are computed in float32 (float64 for float64) with pairwise sums; the state is rounded to the dtype after "
     "each step; clip bounds the input of every activation; an empty sequence keeps its initial state";
 
+// ---- drawing ---------------------------------------------------------------
+
+// Weights, biases, lengths and the state before the first step.
+template <class Cell>
+bool draw_recurrent(DrawCall& call) {
+  if (call.rank() != 3) return false;
+  const std::int64_t hidden = call.integer("hidden_size", 2), steps = call.length(0), batch = call.length(1);
+  const std::int64_t ways = call.text("direction") == "bidirectional" ? 2 : 1, rows = Cell::kGates * hidden;
+  call.add_floats({ways, rows, call.length(2)});
+  call.add_floats({ways, rows, hidden});
+  if (call.chance(60)) call.add_floats({ways, 2 * rows});
+  else call.leave_out();
+  if (call.chance(25)) {
+    std::vector<std::int64_t> lengths(static_cast<std::size_t>(batch));
+    for (std::int64_t& length : lengths) length = call.between(1, std::max<std::int64_t>(steps, 1));
+    call.add(from_elements<std::int64_t>(DType::int32, {batch}, lengths), 50);
+  } else {
+    call.leave_out();
+  }
+  if (!call.chance(40)) return true;
+  call.add_floats({ways, batch, hidden});
+  if (!std::is_same_v<Cell, LstmCell> || !call.chance(60)) return true;
+  call.add_floats({ways, batch, hidden});
+  if (call.chance(30)) call.add_floats({ways, 3 * hidden});
+  return true;
+}
+
 const OpDef kOps[] = {
-    {.identity =
-         {.name = "RNN",
-          .summary = "simple recurrent layer: h' = f(x W^T + h R^T + b)",
-          .signature = kSignature,
-          .attrs = "activation_alpha: floats; activation_beta: floats; activations: strings; clip: float; "
-                   "direction: string = forward {forward, reverse, bidirectional}; hidden_size: int; layout: int = 0; "
-                   "output_sequence: int = 0"},
+    {.identity = {.name = "RNN",
+                  .summary = "simple recurrent layer: h' = f(x W^T + h R^T + b)",
+                  .signature = kSignature,
+                  .attrs = "activation_alpha: floats; activation_beta: floats; activations: strings; clip: float; "
+                           "direction: string = forward {forward, reverse, bidirectional}; hidden_size: int; "
+                           "layout: int = 0 since 14; output_sequence: int = 0 until 6"},
      .meaning = {.infer = infer_recurrent, .eval = eval_recurrent<RnnCell>, .freedom = kFreedom},
      .analysis = {.range = range_rnn,
                   .vjp = rnn_gradient,
                   .hazards = recurrent_hazards(),
                   .overflow = "FN204",
-                  .grants = kCell}},
-    {.identity =
-         {.name = "GRU",
-          .summary = "gated recurrent unit: h' = (1 - z) * candidate + z * h",
-          .signature = kSignature,
-          .attrs = "activation_alpha: floats; activation_beta: floats; activations: strings; clip: float; "
-                   "direction: string = forward {forward, reverse, bidirectional}; hidden_size: int; layout: int = 0; "
-                   "linear_before_reset: int = 0; output_sequence: int = 0"},
+                  .grants = kCell},
+     .drawing = {.operands = draw_recurrent<RnnCell>, .first = FirstOperand::sequence}},
+    {.identity = {.name = "GRU",
+                  .summary = "gated recurrent unit: h' = (1 - z) * candidate + z * h",
+                  .signature = kSignature,
+                  .attrs = "activation_alpha: floats; activation_beta: floats; activations: strings; clip: float; "
+                           "direction: string = forward {forward, reverse, bidirectional}; hidden_size: int; "
+                           "layout: int = 0 since 14; linear_before_reset: int = 0 since 3; output_sequence: int = "
+                           "0 until 6"},
      .meaning = {.infer = infer_recurrent, .eval = eval_recurrent<GruCell>, .freedom = kFreedom},
      .analysis = {.range = range_gru,
                   .vjp = gru_gradient,
                   .hazards = recurrent_hazards(),
                   .overflow = "FN204",
-                  .grants = kCell}},
-    {.identity =
-         {.name = "LSTM",
-          .summary = "long short-term memory: c' = forget * c + input * candidate, h' = output * h(c')",
-          .signature = "(X: T, W: T, R: T, B?: T, sequence_lens?: int32, initial_h?: T, initial_c?: T, P?: T) -> "
-                       "(Y?: T, Y_h?: T, Y_c?: T) where T: float",
-          .attrs =
-              "activation_alpha: floats; activation_beta: floats; activations: strings; clip: float; "
-              "direction: string = forward {forward, reverse, bidirectional}; hidden_size: int; input_forget: int = 0; "
-              "layout: int = 0; output_sequence: int = 0"},
+                  .grants = kCell},
+     .drawing = {.operands = draw_recurrent<GruCell>, .first = FirstOperand::sequence}},
+    {.identity = {.name = "LSTM",
+                  .summary = "long short-term memory: c' = forget * c + input * candidate, h' = output * h(c')",
+                  .signature =
+                      "(X: T, W: T, R: T, B?: T, sequence_lens?: int32, initial_h?: T, initial_c?: T, P?: T) -> "
+                      "(Y?: T, Y_h?: T, Y_c?: T) where T: float",
+                  .attrs = "activation_alpha: floats; activation_beta: floats; activations: strings; clip: float; "
+                           "direction: string = forward {forward, reverse, bidirectional}; hidden_size: int; "
+                           "input_forget: int = 0; layout: int = 0 since 14; output_sequence: int = 0 until 6"},
      .meaning = {.infer = infer_recurrent, .eval = eval_recurrent<LstmCell>, .freedom = kFreedom},
      .analysis = {.range = range_lstm,
                   .vjp = lstm_gradient,
                   .hazards = recurrent_hazards(),
                   .overflow = "FN204",
-                  .grants = kCell}},
+                  .grants = kCell},
+     .drawing = {.operands = draw_recurrent<LstmCell>, .first = FirstOperand::sequence}},
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "ops/reduce/reduce_gradient.h"
 #include "ops/shared/accumulate.h"
 #include "ops/shared/shape_values.h"
+#include "ops/table/draw_call.h"
 #include "ops/table/families.h"
 
 namespace finity {
@@ -322,11 +323,26 @@ void range_running(RangeCall& call) {
 }
 
 constexpr std::string_view kArg = "(data: T) -> (reduced: int64) where T: number";
-constexpr std::string_view kArgAttrs = "axis: int = 0; keepdims: int = 1; select_last_index: int = 0";
+constexpr std::string_view kArgAttrs = "axis: int = 0; keepdims: int = 1; select_last_index: int = 0 since 12";
 constexpr std::string_view kArgFreedom = "a NaN counts as the extreme: the first one (or last one) is chosen";
 constexpr std::string_view kRunning =
     "(x: T, axis: A) -> (y: T) where T: float | int32 | int64 | uint32 | uint64, A: int32 | int64";
 constexpr std::string_view kRunningAttrs = "exclusive: int = 0; reverse: int = 0";
+
+// ---- drawing ---------------------------------------------------------------
+
+bool draw_top_k(DrawCall& call) {
+  if (call.opset() < 10) return false;
+  const std::int64_t length = call.rank() == 0 ? 1 : std::max<std::int64_t>(call.length(call.axis("axis", -1)), 1);
+  call.add_ints({call.between(1, length)});
+  return true;
+}
+
+bool draw_running(DrawCall& call) {
+  const std::int64_t rank = std::max<std::int64_t>(call.rank(), 1);
+  call.add(Tensor::scalar(call.between(-rank, rank - 1)), 90);
+  return true;
+}
 
 const OpDef kOps[] = {
     {.identity = {.name = "ArgMax",
@@ -334,25 +350,33 @@ const OpDef kOps[] = {
                   .signature = kArg,
                   .attrs = kArgAttrs,
                   .tf = "ArgMax"},
-     .meaning = {.infer = infer_arg, .eval = eval_arg<ByLargest>, .freedom = kArgFreedom},
+     .meaning =
+         {.infer = infer_arg, .eval = eval_arg<ByLargest>, .freedom = kArgFreedom, .not_finite = NotFinite::nan_open},
      .analysis = {.range = range_arg, .vjp = flat},
-     .traits = {.exact = true}},
+     .traits = {.exact = true},
+     .drawing = {.ends = Ends::given, .often = 1}},
     {.identity = {.name = "ArgMin",
                   .summary = "position of the smallest element along an axis",
                   .signature = kArg,
                   .attrs = kArgAttrs,
                   .tf = "ArgMin"},
-     .meaning = {.infer = infer_arg, .eval = eval_arg<BySmallest>, .freedom = kArgFreedom},
+     .meaning =
+         {.infer = infer_arg, .eval = eval_arg<BySmallest>, .freedom = kArgFreedom, .not_finite = NotFinite::nan_open},
      .analysis = {.range = range_arg, .vjp = flat},
-     .traits = {.exact = true}},
+     .traits = {.exact = true},
+     .drawing = {.ends = Ends::given}},
     {.identity = {.name = "TopK",
                   .summary = "the k largest or smallest elements along an axis, and their positions",
-                  .signature = "(X: T, K?: int64) -> (Values: T, Indices: int64) where T: number",
-                  .attrs = "axis: int = -1; k: int; largest: int = 1; sorted: int = 1",
+                  .signature = "(X: T, K?: int64 since 10) -> (Values: T, Indices: int64) where T: number",
+                  .attrs = "axis: int = -1; k: int until 9; largest: int = 1 since 11; sorted: int = 1 since 11",
                   .tf = "TopKV2"},
-     .meaning = {.infer = infer_top_k, .eval = eval_top_k, .freedom = "always sorted; NaN ranks above every number"},
+     .meaning = {.infer = infer_top_k,
+                 .eval = eval_top_k,
+                 .freedom = "always sorted; NaN ranks above every number",
+                 .not_finite = NotFinite::nan_open},
      .analysis = {.range = range_top_k, .vjp = top_k_gradient},
-     .traits = {.exact = true}},
+     .traits = {.exact = true},
+     .drawing = {.operands = draw_top_k, .ends = Ends::given, .often = 1}},
     {.identity = {.name = "CumSum",
                   .since = 11,
                   .summary = "running sum along an axis",
@@ -364,8 +388,11 @@ const OpDef kOps[] = {
           .eval = eval_running<Plus>,
           .freedom =
               "adds in order, carried in float32 (float64 for float64, wrapping 64 bits for integers); each output is "
-              "rounded, the carried sum is not"},
-     .analysis = {.range = range_running<running_sum>, .vjp = running_sum_gradient, .overflow = "FN205"}},
+              "rounded, the carried sum is not",
+          .not_finite = NotFinite::said},
+     .analysis = {.range = range_running<running_sum>, .vjp = running_sum_gradient, .overflow = "FN205"},
+     .traits = {.linear = true},
+     .drawing = {.operands = draw_running, .ends = Ends::given, .often = 1}},
     {.identity = {.name = "CumProd",
                   .since = 26,
                   .summary = "running product along an axis",
@@ -378,7 +405,8 @@ const OpDef kOps[] = {
           .freedom =
               "multiplies in order, carried in float32 (float64 for float64, wrapping 64 bits for integers); each "
               "output is rounded, the carried product is not"},
-     .analysis = {.range = range_running<running_product>, .vjp = running_product_gradient, .overflow = "FN205"}},
+     .analysis = {.range = range_running<running_product>, .vjp = running_product_gradient, .overflow = "FN205"},
+     .drawing = {.operands = draw_running}},
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "ops/shared/accumulate.h"
 #include "ops/shared/range_groups.h"
 #include "ops/shared/shapes.h"
+#include "ops/table/draw_call.h"
 #include "ops/table/families.h"
 #include "ops/table/quantities.h"
 #include "tensor/convert.h"
@@ -258,6 +259,18 @@ void ctc_gradient(BuildCall& call) {
   call.give(0, call.product(gradient, call.add("Unsqueeze", {call.grad(0), call.ints({0, 2})})));
 }
 
+// Labels that are classes, and weights of classes.
+bool draw_loss(DrawCall& call) {
+  if (call.rank() < 2 || call.channels() == 0) return false;
+  Dims each = call.dims();
+  each.erase(each.begin() + 1);
+  std::vector<std::int64_t> labels(static_cast<std::size_t>(element_count(each)));
+  for (std::int64_t& label : labels) label = call.between(0, call.channels() - 1);
+  call.add(from_elements<std::int64_t>(call.chance(70) ? DType::int64 : DType::int32, each, labels), 40);
+  if (call.chance(50)) call.add_floats({call.channels()}, ValueClass::positive);
+  return true;
+}
+
 const OpDef kOps[] = {
     {.identity = {.name = "NegativeLogLikelihoodLoss",
                   .since = 12,
@@ -271,7 +284,8 @@ const OpDef kOps[] = {
      .analysis = {.range = range_likelihood_loss,
                   .vjp = likelihood_loss_gradient,
                   .hazards = likelihood_loss_hazards(),
-                  .overflow = "FN205"}},
+                  .overflow = "FN205"},
+     .drawing = {.operands = draw_loss}},
     {.identity =
          {.name = "SoftmaxCrossEntropyLoss",
           .since = 12,
@@ -286,7 +300,8 @@ const OpDef kOps[] = {
      .analysis = {.range = range_cross_entropy_loss,
                   .vjp = cross_entropy_loss_gradient,
                   .hazards = cross_entropy_loss_hazards(),
-                  .overflow = "FN205"}},
+                  .overflow = "FN205"},
+     .drawing = {.operands = draw_loss}},
     {.identity =
          {.name = "CTCLoss",
           .domain = "finity",

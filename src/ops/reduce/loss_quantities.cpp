@@ -1,6 +1,7 @@
 // Quantities of losses over class labels (quantities.h): the weights that the mean is divided by, and the largest
 // score.
 #include "ops/reduce/loss_attrs.h"
+#include "ops/shared/accumulate.h"
 #include "ops/table/quantities.h"
 
 namespace finity {

@@ -10,6 +10,7 @@
 #include "ops/reduce/reduce_range.h"
 #include "ops/shared/accumulate.h"
 #include "ops/shared/shapes.h"
+#include "ops/table/draw_call.h"
 #include "ops/table/families.h"
 #include "ops/table/quantities.h"
 #include "tensor/convert.h"
@@ -187,24 +188,45 @@ void infer_product(InferCall& call) {
   if (const auto sizes = call.shape_value(0)) call.set_shape_value(0, {product(*sizes)});
 }
 
+constexpr std::string_view kReduceSum =
+    "(data: T, axes?: int64 since 13) -> (reduced: T) where T: float | int32 | int64 | uint32 | uint64";
 constexpr std::string_view kReduce =
-    "(data: T, axes?: int64) -> (reduced: T) where T: float | int32 | int64 | uint32 | uint64";
+    "(data: T, axes?: int64 since 18) -> (reduced: T) where T: float | int32 | int64 | uint32 | uint64";
 constexpr std::string_view kReduceOrdered =
-    "(data: T, axes?: int64) -> (reduced: T) where T: float | int32 | int64 | uint32 | uint64 | int8 | uint8 | bool";
-constexpr std::string_view kAttrs = "axes: ints; keepdims: int = 1; noop_with_empty_axes: int = 0";
+    "(data: T, axes?: int64 since 18) -> (reduced: T) where T: float | int32 | int64 | uint32 | uint64 | int8 | uint8 "
+    "| bool";
+constexpr std::string_view kSumAttrs = "axes: ints until 12; keepdims: int = 1; noop_with_empty_axes: int = 0 since 13";
+constexpr std::string_view kAttrs = "axes: ints until 17; keepdims: int = 1; noop_with_empty_axes: int = 0 since 18";
 constexpr std::string_view kSumFreedom =
     "sums pairwise in blocks of 32, carried in float32 (float64 for float64, wrapping 64 bits for integers), "
     "and rounds once";
 
+// ---- drawing ---------------------------------------------------------------
+
+// Axes as an operand, perhaps none.
+bool draw_axes(DrawCall& call) {
+  if (call.chance(75)) call.add_ints(call.chance(15) ? DrawCall::Ints() : call.some_axes());
+  return true;
+}
+
+// ReduceSum has them as an operand since opset 13, the others since 18.
+bool draw_sum_axes(DrawCall& call) { return call.opset() >= 13 && draw_axes(call); }
+bool draw_reduce_axes(DrawCall& call) { return call.opset() >= 18 && draw_axes(call); }
+
+// A logarithm or a root as an integer has no meaning.
+bool float_means(DType dtype, int /*opset*/) { return is_float(dtype); }
+
 const OpDef kOps[] = {
     {.identity = {.name = "ReduceSum",
                   .summary = "sum over axes; 0 for no elements",
-                  .signature = kReduce,
-                  .attrs = kAttrs,
+                  .signature = kReduceSum,
+                  .attrs = kSumAttrs,
                   .tf = "Sum"},
-     .meaning = {.infer = infer_reduce, .eval = eval_reduce<Sum>, .freedom = kSumFreedom},
+     .meaning =
+         {.infer = infer_reduce, .eval = eval_reduce<Sum>, .freedom = kSumFreedom, .not_finite = NotFinite::said},
      .analysis = {.range = range_reduce_sum, .vjp = reduce_sum_gradient, .overflow = "FN205"},
-     .traits = {.light = true}},
+     .traits = {.linear = true, .light = true},
+     .drawing = {.operands = draw_sum_axes, .ends = Ends::given, .often = 1}},
     {.identity = {.name = "ReduceMean",
                   .summary = "mean over axes; NaN for no elements, an error for no integers",
                   .signature = kReduce,
@@ -212,10 +234,12 @@ const OpDef kOps[] = {
                   .tf = "Mean"},
      .meaning = {.infer = infer_reduce,
                  .eval = eval_reduce<Mean>,
-                 .freedom = "sums pairwise as ReduceSum, then divides; integers divide towards zero"},
+                 .freedom = "sums pairwise as ReduceSum, then divides; integers divide towards zero",
+                 .not_finite = NotFinite::said},
      .analysis =
          {.range = range_reduce_mean, .vjp = reduce_mean_gradient, .hazards = reduction_hazards(), .overflow = "FN205"},
-     .traits = {.light = true}},
+     .traits = {.linear = true, .light = true},
+     .drawing = {.operands = draw_reduce_axes, .ends = Ends::given, .often = 1}},
     {.identity = {.name = "ReduceProd",
                   .summary = "product over axes; 1 for no elements",
                   .signature = kReduce,
@@ -225,21 +249,29 @@ const OpDef kOps[] = {
          {.infer = infer_product,
           .eval = eval_reduce<Product>,
           .freedom =
-              "multiplies from first to last, carried in float32 (float64 for float64, wrapping 64 bits for integers)"},
-     .analysis = {.range = range_reduce_product, .vjp = reduce_product_gradient, .overflow = "FN205"}},
+              "multiplies from first to last, carried in float32 (float64 for float64, wrapping 64 bits for integers)",
+          .not_finite = NotFinite::said},
+     .analysis = {.range = range_reduce_product, .vjp = reduce_product_gradient, .overflow = "FN205"},
+     .drawing = {.operands = draw_reduce_axes, .ends = Ends::given}},
     {.identity = {.name = "ReduceSumSquare",
                   .summary = "sum of squares over axes; 0 for no elements",
                   .signature = kReduce,
                   .attrs = kAttrs},
-     .meaning = {.infer = infer_reduce, .eval = eval_reduce<SumOfSquares>, .freedom = kSumFreedom},
+     .meaning = {.infer = infer_reduce,
+                 .eval = eval_reduce<SumOfSquares>,
+                 .freedom = kSumFreedom,
+                 .not_finite = NotFinite::said},
      .analysis = {.range = range_reduce_sum_square, .vjp = reduce_sum_square_gradient, .overflow = "FN205"},
-     .traits = {.light = true}},
+     .traits = {.light = true},
+     .drawing = {.operands = draw_reduce_axes, .ends = Ends::given}},
     {.identity = {.name = "ReduceL1",
                   .summary = "sum of absolute values over axes; 0 for no elements",
                   .signature = kReduce,
                   .attrs = kAttrs},
-     .meaning = {.infer = infer_reduce, .eval = eval_reduce<L1Norm>, .freedom = kSumFreedom},
-     .analysis = {.range = range_reduce_l1, .vjp = reduce_l1_gradient, .overflow = "FN205"}},
+     .meaning =
+         {.infer = infer_reduce, .eval = eval_reduce<L1Norm>, .freedom = kSumFreedom, .not_finite = NotFinite::said},
+     .analysis = {.range = range_reduce_l1, .vjp = reduce_l1_gradient, .overflow = "FN205"},
+     .drawing = {.operands = draw_reduce_axes, .ends = Ends::given}},
     {.identity = {.name = "ReduceL2",
                   .summary = "square root of the sum of squares over axes; 0 for no elements",
                   .signature = kReduce,
@@ -247,19 +279,23 @@ const OpDef kOps[] = {
                   .tf = "EuclideanNorm"},
      .meaning = {.infer = infer_reduce,
                  .eval = eval_reduce<L2Norm>,
-                 .freedom = "sums as ReduceSumSquare, the root is taken before rounding to the dtype"},
-     .analysis = {.range = range_reduce_l2, .vjp = reduce_l2_gradient, .overflow = "FN205"}},
+                 .freedom = "sums as ReduceSumSquare, the root is taken before rounding to the dtype",
+                 .not_finite = NotFinite::said},
+     .analysis = {.range = range_reduce_l2, .vjp = reduce_l2_gradient, .overflow = "FN205"},
+     .drawing = {.operands = draw_reduce_axes, .means = float_means, .ends = Ends::given, .often = 1}},
     {.identity = {.name = "ReduceLogSum",
                   .summary = "logarithm of the sum over axes; -inf for no elements",
                   .signature = kReduce,
                   .attrs = kAttrs},
      .meaning = {.infer = infer_reduce,
                  .eval = eval_reduce<LogOfSum>,
-                 .freedom = "sums as ReduceSum, the logarithm is taken before rounding to the dtype"},
+                 .freedom = "sums as ReduceSum, the logarithm is taken before rounding to the dtype",
+                 .not_finite = NotFinite::said},
      .analysis = {.range = range_reduce_log_sum,
                   .vjp = reduce_log_sum_gradient,
                   .hazards = log_sum_hazards(),
-                  .overflow = "FN205"}},
+                  .overflow = "FN205"},
+     .drawing = {.operands = draw_reduce_axes, .means = float_means, .ends = Ends::given}},
     {.identity = {.name = "ReduceLogSumExp",
                   .summary = "logarithm of the sum of exponentials over axes; -inf for no elements",
                   .signature = kReduce,
@@ -268,13 +304,15 @@ const OpDef kOps[] = {
          {.infer = infer_reduce,
           .eval = eval_reduce<LogOfSumOfExp>,
           .freedom =
-              "shifts by the largest element and computes in float64, so it overflows only where the result does"},
+              "shifts by the largest element and computes in float64, so it overflows only where the result does",
+          .not_finite = NotFinite::said},
      .analysis = {.range = range_reduce_log_sum_exp,
                   .vjp = reduce_log_sum_exp_gradient,
                   .hazards = log_sum_exp_hazards(),
                   .overflow = "FN205",
                   .grants = {.ways = {Way::starts_from_zero, Way::no_shift}, .measured_on = kOnnxRuntime}},
-     .traits = {.light = true}},
+     .traits = {.light = true},
+     .drawing = {.operands = draw_reduce_axes, .means = float_means, .ends = Ends::given}},
     {.identity = {.name = "ReduceMax",
                   .summary = "largest element over axes; -inf or the dtype's smallest value for no elements",
                   .signature = kReduceOrdered,
@@ -282,12 +320,14 @@ const OpDef kOps[] = {
                   .tf = "Max"},
      .meaning = {.infer = infer_reduce,
                  .eval = eval_reduce<Largest>,
-                 .freedom = "a NaN among the elements is the result; of -0 and 0 the first"},
+                 .freedom = "a NaN among the elements is the result; of -0 and 0 the first",
+                 .not_finite = NotFinite::nan_open},
      .analysis = {.range = range_reduce_max,
                   .vjp = reduce_extreme_gradient,
                   .hazards = reduction_hazards(),
                   .grants = {.ways = {Way::passes_over_nan}, .measured_on = kOnnxRuntime}},
-     .traits = {.exact = true, .light = true}},
+     .traits = {.exact = true, .rises = true, .light = true},
+     .drawing = {.operands = draw_reduce_axes, .ends = Ends::given, .often = 1}},
     {.identity = {.name = "ReduceMin",
                   .summary = "smallest element over axes; inf or the dtype's largest value for no elements",
                   .signature = kReduceOrdered,
@@ -295,12 +335,14 @@ const OpDef kOps[] = {
                   .tf = "Min"},
      .meaning = {.infer = infer_reduce,
                  .eval = eval_reduce<Smallest>,
-                 .freedom = "a NaN among the elements is the result; of -0 and 0 the first"},
+                 .freedom = "a NaN among the elements is the result; of -0 and 0 the first",
+                 .not_finite = NotFinite::nan_open},
      .analysis = {.range = range_reduce_min,
                   .vjp = reduce_extreme_gradient,
                   .hazards = reduction_hazards(),
                   .grants = {.ways = {Way::passes_over_nan}, .measured_on = kOnnxRuntime}},
-     .traits = {.exact = true, .light = true}},
+     .traits = {.exact = true, .rises = true, .light = true},
+     .drawing = {.operands = draw_reduce_axes, .ends = Ends::given}},
 };
 
 }  // namespace

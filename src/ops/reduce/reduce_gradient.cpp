@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "ops/reduce/reduce_attrs.h"
+#include "ops/reduce/softmax_attrs.h"
 #include "ops/shared/shapes.h"
 #include "tensor/convert.h"
 
@@ -191,11 +192,11 @@ ValueId log_softmax_slope(BuildCall& call, ValueId y, ValueId gradient, const Ax
 
 namespace {
 
-// Before opset 13 all axes from the given one on.
 Axes softmax_axes(const BuildCall& call) {
-  if (call.version() >= 13) return {call.integer("axis", -1)};
+  const SoftmaxAttrs attrs = read_softmax(call);
+  if (!attrs.flat) return {attrs.axis};
   const std::size_t rank = call.rank(call.out(0));
-  return axes_from(normalize_axis(call.integer("axis", 1), rank), rank);
+  return axes_from(attrs.first(rank), rank);
 }
 
 }  // namespace

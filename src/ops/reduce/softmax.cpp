@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ops/reduce/reduce_gradient.h"
+#include "ops/reduce/softmax_attrs.h"
 #include "ops/reduce/softmax_range.h"
 #include "ops/shared/accumulate.h"
 #include "ops/table/families.h"
@@ -88,16 +89,12 @@ Tensor hardmax(const Tensor& x, const AxisView& view) {
   });
 }
 
-// Before opset 13 the tensor is flattened to a matrix at the axis, and its rows are normalised.
-std::size_t softmax_axis(const Call& call, std::size_t rank) {
-  return normalize_axis(call.integer("axis", call.version() < 13 ? 1 : -1), rank);
-}
-
 template <Tensor (*F)(const Tensor&, const AxisView&)>
 void eval_rows(EvalCall& call) {
   const Tensor& x = call.in(0);
-  AxisView view(x.dims(), softmax_axis(call, x.rank()));
-  if (call.version() < 13) {
+  const SoftmaxAttrs attrs = read_softmax(call);
+  AxisView view(x.dims(), attrs.first(x.rank()));
+  if (attrs.flat) {
     view.length *= view.inner;
     view.inner = 1;
   }
@@ -105,7 +102,7 @@ void eval_rows(EvalCall& call) {
 }
 
 void infer_rows(InferCall& call) {
-  if (call.ranked(0)) softmax_axis(call, call.rank(0));
+  if (call.ranked(0)) read_softmax(call).first(call.rank(0));  // throws when it is outside
   infer_same_shape(call);
 }
 
@@ -122,9 +119,11 @@ const OpDef kOps[] = {
          {.infer = infer_rows,
           .eval = eval_rows<softmax>,
           .freedom =
-              "shifts by the maximum; exponentials and their pairwise sum are held in float32 (float64 for float64)"},
+              "shifts by the maximum; exponentials and their pairwise sum are held in float32 (float64 for float64)",
+          .not_finite = NotFinite::said},
      .analysis = {.range = range_softmax, .vjp = softmax_gradient, .hazards = softmax_hazards()},
-     .traits = {.light = true}},
+     .traits = {.approximated = true, .light = true},
+     .drawing = {.often = 1}},
     {.identity = {.name = "LogSoftmax",
                   .summary = "log(softmax(x)) along an axis; before opset 13 over all axes from `axis` on",
                   .signature = kRows,
@@ -133,18 +132,22 @@ const OpDef kOps[] = {
      .meaning = {.infer = infer_rows,
                  .eval = eval_rows<log_softmax>,
                  .freedom =
-                     "computes x - max - log(sum(exp(x - max))) in float32 (float64 for float64), summing pairwise"},
+                     "computes x - max - log(sum(exp(x - max))) in float32 (float64 for float64), summing pairwise",
+                 .not_finite = NotFinite::said},
      .analysis = {.range = range_log_softmax,
                   .vjp = log_softmax_gradient,
                   .hazards = softmax_hazards(),
                   .grants = {.ways = {Way::passes_over_nan}, .measured_on = kOnnxRuntime}},
-     .traits = {.light = true}},
+     .traits = {.approximated = true, .light = true}},
     {.identity = {.name = "Hardmax",
                   .summary =
                       "1 at the first maximum along an axis, else 0; before opset 13 over all axes from `axis` on",
                   .signature = kRows,
                   .attrs = kRowsAttrs},
-     .meaning = {.infer = infer_rows, .eval = eval_rows<hardmax>, .freedom = "a NaN counts as the maximum"},
+     .meaning = {.infer = infer_rows,
+                 .eval = eval_rows<hardmax>,
+                 .freedom = "a NaN counts as the maximum",
+                 .not_finite = NotFinite::nan_open},
      .analysis = {.range = range_hardmax,
                   .vjp = flat,
                   .grants = {.ways = {Way::passes_over_nan}, .measured_on = kOnnxRuntime}},

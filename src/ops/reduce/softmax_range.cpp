@@ -11,14 +11,14 @@
 #include <cmath>
 
 #include "ops/reduce/reduce_range.h"
+#include "ops/reduce/softmax_attrs.h"
 #include "ops/shared/range_rules.h"
 #include "ops/shared/shapes.h"
+#include "tensor/float_formats.h"
 
 namespace finity {
 
 namespace {
-
-double min_normal(DType dtype) { return std::ldexp(1.0, float_format(dtype).min_exponent); }
 
 // log(sum of exp(x_j - at)) over the group, where one element of part `own` is `at` itself: with the other elements at
 // their upper ends and as many as possible, or at their lower ends and as few.
@@ -168,14 +168,8 @@ void report_masked_rows(RangeCall& call, const AbsTensor& x, const AxisSet& axes
   call.site("FN301", operand, x.hull(), possible, possible && certain);
 }
 
-// Before opset 13 everything from the axis on is one row.
 AxisSet row_axes(const Call& call, const AbsTensor& x) {
-  if (!x.ranked) return {};
-  const bool flat = call.version() < 13;
-  const std::size_t axis = normalize_axis(call.integer("axis", flat ? 1 : -1), x.rank());
-  AxisSet axes(x.rank(), false);
-  for (std::size_t i = axis; i < (flat ? x.rank() : axis + 1); ++i) axes[i] = true;
-  return axes;
+  return x.ranked ? read_softmax(call).axes(x.rank()) : AxisSet();
 }
 
 void add_rows(AbsTensor& result, const AxisSet& axes, Of of, double lo, double hi) {

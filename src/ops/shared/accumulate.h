@@ -21,6 +21,9 @@ namespace finity {
 
 inline constexpr std::int64_t kSumBlock = 32;
 
+// The format that the reference carries sums of a float format in.
+constexpr DType sum_format(DType dtype) { return dtype == DType::float64 ? DType::float64 : DType::float32; }
+
 // Calls f.template operator()<A>() with the type that sums of a float dtype are carried in.
 template <class F>
 decltype(auto) with_float_sum_type(DType dtype, F&& f) {

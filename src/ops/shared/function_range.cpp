@@ -5,6 +5,7 @@
 #include <numbers>
 #include <utility>
 
+#include "ops/shared/accumulate.h"
 #include "tensor/float_formats.h"
 
 namespace finity {
@@ -31,11 +32,11 @@ double moved_up(DType dtype, double real, double rounded, const Slack& slack) {
   return std::min(end, max_finite(dtype));
 }
 
+// Of the format a library computes in.
+double least_normal(DType dtype) { return min_normal(sum_format(dtype)); }
+
 // Where the operand is infinite.
 Range at_infinity(DType dtype, double y) { return std::isnan(y) ? Range{.nan = true} : from_bounds(dtype, y, y); }
-
-// Of the format a library computes in.
-double min_normal(DType dtype) { return dtype == DType::float64 ? 0x1p-1022 : 0x1p-126; }
 
 constexpr double kDoubleUnit = 0x1p-53;
 
@@ -116,14 +117,14 @@ Range exp_of(DType dtype, const Range& x, int ulps) {
       dtype, x,
       {.f = [](double v) { return std::exp(v); }, .slack = slack_of(ulps), .floor = 0, .anchor_x = 0, .anchor_y = 1});
   // Kernels that limit their argument do not get below the normal numbers.
-  if (ulps > 0 && range.has_finite()) range.hi = std::max(range.hi, round_to(dtype, min_normal(dtype)));
+  if (ulps > 0 && range.has_finite()) range.hi = std::max(range.hi, round_to(dtype, least_normal(dtype)));
   return range;
 }
 
 Range log_of(DType dtype, const Range& x, int ulps) {
   Range positive = part_of(x, min_subnormal(dtype), kInf);
   // Kernels without subnormal numbers take the smallest normal one instead.
-  if (ulps > 0 && positive.has_finite()) positive.hi = std::max(positive.hi, min_normal(dtype));
+  if (ulps > 0 && positive.has_finite()) positive.hi = std::max(positive.hi, least_normal(dtype));
   positive.pinf = x.pinf;
   Range range =
       rising(dtype, positive,
@@ -281,7 +282,7 @@ Range tanh_of(DType dtype, const Range& x, int ulps) {
   const double most = limit_of(kTanh, dtype, 1, ulps);
   return rising(dtype, x,
                 {.f = [](double v) { return std::tanh(v); },
-                 .slack = slack_of(ulps, 0x1p-14 * min_normal(dtype)),
+                 .slack = slack_of(ulps, 0x1p-14 * least_normal(dtype)),
                  .floor = -most,
                  .ceiling = most,
                  .anchor_x = 0,

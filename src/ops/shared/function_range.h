@@ -63,7 +63,8 @@ Range affine_of(DType dtype, const Range& x, const Range& a, const Range& b);
 // ---- what is granted to functions that need more than the usual 4 units ------------
 inline constexpr Grants kCoarse = {.specified = {.ulps = 8}};
 inline constexpr Grants kArcCosine = {.specified = {.ulps = 8, .of_one = 2}};
-// Rational approximations: 0 already at -16.6, and above 1 for 20 values between 17.48 and 18.
+// Rational approximations: 0 already at -16.6, and above 1 for 20 values between 17.48 and 18. Without fused
+// multiplications and additions (evaluated, not measured) for 281 values from 16.39 on.
 inline constexpr Grants kSigmoid = {
     .specified = {.ulps = 4, .of_one = 3}, .measured = {.beyond = 2}, .measured_on = kOnnxRuntime};
 // 1 + 4 u around 8.6; two more for other processors.

@@ -9,8 +9,6 @@ namespace finity {
 
 namespace {
 
-bool is_legacy(const Call& call) { return call.version() < 7 && call.integer("broadcast", 0) != 0; }
-
 // How many dimensions of size 1 to put behind b's.
 std::size_t padding(const Call& call, std::size_t rank_a, std::size_t rank_b) {
   const std::int64_t axis = call.integer("axis", -1);
@@ -26,8 +24,10 @@ std::size_t padding(const Call& call, std::size_t rank_a, std::size_t rank_b) {
 
 }  // namespace
 
+bool broadcasts_legacy(const Call& call) { return call.version() < 7 && call.integer("broadcast", 0) != 0; }
+
 void infer_binary(InferCall& call) {
-  if (!is_legacy(call)) return infer_broadcast(call);
+  if (!broadcasts_legacy(call)) return infer_broadcast(call);
   if (!call.ranked(0)) return;
   call.set_shape(0, call.shape(0));
   if (!call.ranked(1)) return;
@@ -40,7 +40,7 @@ void infer_binary(InferCall& call) {
 }
 
 Tensor aligned_right(const Call& call, const Tensor& a, const Tensor& b) {
-  if (!is_legacy(call)) return b;
+  if (!broadcasts_legacy(call)) return b;
   if (b.size() == 1) return b.reshaped({});
   Dims dims = b.dims();
   dims.resize(dims.size() + padding(call, a.rank(), b.rank()), 1);

@@ -10,8 +10,11 @@
 
 namespace finity {
 
-inline constexpr std::string_view kLegacyBroadcast = "axis: int; broadcast: int = 0; consumed_inputs: ints";
+inline constexpr std::string_view kLegacyBroadcast =
+    "axis: int until 6; broadcast: int = 0 until 6; consumed_inputs: ints until 5";
 
+// Whether this call broadcasts so.
+bool broadcasts_legacy(const Call& call);
 // Output 0's shape from inputs 0 and 1.
 void infer_binary(InferCall& call);
 // b with the dimensions of size 1 behind it that make numpy's rule mean the legacy one.

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/elementwise/activation_gradient.h"
+#include "ops/shared/legacy_broadcast.h"
 #include "ops/shared/lengths.h"
 #include "ops/shared/shapes.h"
 #include "ops/windows/window.h"
@@ -12,9 +14,6 @@ namespace finity {
 namespace {
 
 double result_count(const RangeCall& call, const Rows& rows) { return count_along(call.out_type(0), rows.axes); }
-
-// Operators of old sets broadcast along a named axis.
-bool plain_broadcast(const RangeCall& call) { return !call.has_attr("axis") && !call.has_attr("broadcast"); }
 
 // A library function: off by units of the result, or of 1 where its formula cancels.
 Length gained(RangeCall& call, const Rows& rows, double gain) {
@@ -37,7 +36,7 @@ Length length_leaky(RangeCall& call, const Rows& rows) {
 }
 
 Length length_selu(RangeCall& call, const Rows& rows) {
-  const double alpha = std::abs(call.real("alpha", 1.68)), gamma = std::abs(call.real("gamma", 1.06));
+  const double alpha = std::abs(selu_alpha(call)), gamma = std::abs(selu_gamma(call));
   return gained(call, rows, gamma * std::max(1.0, alpha));
 }
 
@@ -66,7 +65,7 @@ Length length_cast(RangeCall& call, const Rows& rows) {
 // ---- several operands ----------------------------------------------------------------------
 
 Length length_sum(RangeCall& call, const Rows& rows) {
-  if (!plain_broadcast(call)) return {};
+  if (broadcasts_legacy(call)) return {};
   double total = 0;
   for (std::size_t i = 0; i < call.input_count(); ++i) total += operand_length(call, i, rows);
   const double length = with_error(total, sum_error(call, call.out_dtype(0), static_cast<double>(call.input_count())),
@@ -117,7 +116,7 @@ double factor_length(RangeCall& call, std::size_t i, const Rows& rows) {
 }  // namespace
 
 Length length_product(RangeCall& call, const Rows& rows) {
-  if (!plain_broadcast(call) || !call.out_type(0).ranked || !call.has_range(0) || !call.has_range(1)) return {};
+  if (broadcasts_legacy(call) || !call.out_type(0).ranked || !call.has_range(0) || !call.has_range(1)) return {};
   const DType dtype = call.out_dtype(0);
   const double length = std::min(factor_length(call, 0, rows), factor_length(call, 1, rows));
   const double total = with_error(length, 2 * unit_roundoff(dtype), min_subnormal(dtype) * largest_factor(rows),
@@ -126,7 +125,7 @@ Length length_product(RangeCall& call, const Rows& rows) {
 }
 
 Length length_quotient(RangeCall& call, const Rows& rows) {
-  if (!plain_broadcast(call) || !call.has_range(1)) return {};
+  if (broadcasts_legacy(call) || !call.has_range(1)) return {};
   const Range divisor = call.hull(1);
   const double least = divisor.least_magnitude();
   if (!divisor.is_finite() || divisor.may_be_zero() || !(least > 0)) return {};

@@ -14,8 +14,6 @@ namespace {
 // What the arithmetic of the bounds themselves may have lost.
 constexpr double kOwnSlack = 1e-9;
 
-bool has_axis(std::uint32_t axes, std::size_t axis) { return axis < 32 && (axes >> axis & 1U) != 0; }
-
 // Largest Euclidean length of any number of groups of elements.
 double longest_group(const std::vector<double>& values, const Groups& groups) {
   double longest = 0;

@@ -14,6 +14,9 @@
 
 namespace finity {
 
+// Is the axis one of these, a bit each?
+inline bool has_axis(std::uint32_t axes, std::size_t axis) { return axis < 32 && (axes >> axis & 1U) != 0; }
+
 struct Rows {
   std::uint32_t axes = 0;  // bit set over the axes of the tensor
   // Each element is multiplied by scale[its index along `scaled`] first; empty: by nothing. So a factor per channel is

@@ -4,24 +4,13 @@
 #include <string>
 
 #include "base/error.h"
+#include "ops/shared/move_elements.h"
 #include "ops/shared/shapes.h"
 #include "tensor/convert.h"
 
 namespace finity {
 
 namespace {
-
-template <class S>
-std::span<const S> storage(const Tensor& tensor) {
-  if constexpr (std::is_same_v<S, std::string>) return tensor.strings();
-  else return tensor.data<S>();
-}
-
-template <class S>
-std::span<S> mutable_storage(Tensor& tensor) {
-  if constexpr (std::is_same_v<S, std::string>) return tensor.mutable_strings();
-  else return tensor.mutable_data<S>();
-}
 
 // Copies indices [from_begin, from_begin + length) of one axis to to_begin of the other.
 void copy_range(const Tensor& from, std::int64_t from_begin, Tensor& to, std::int64_t to_begin, std::int64_t length,
@@ -30,8 +19,8 @@ void copy_range(const Tensor& from, std::int64_t from_begin, Tensor& to, std::in
   const AxisView target(to.dims(), axis);
   const auto count = static_cast<std::size_t>(length * source.inner);
   with_storage(from.dtype(), [&]<class S>() {
-    const std::span<const S> elements = storage<S>(from);
-    const std::span<S> result = mutable_storage<S>(to);
+    const std::span<const S> elements = stored<S>(from);
+    const std::span<S> result = mutable_stored<S>(to);
     for (std::int64_t o = 0; o < source.outer && count > 0; ++o) {
       std::ranges::copy(elements.subspan(source.at(o, from_begin, 0), count),
                         result.subspan(target.at(o, to_begin, 0)).begin());

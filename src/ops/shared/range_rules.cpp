@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "domain/grid.h"
+#include "ops/shared/legacy_broadcast.h"
 
 namespace finity {
 
@@ -184,7 +185,7 @@ void range_binary(RangeCall& call, const std::function<Range(const Range&, const
   const auto pair = [&](const Range& a, const Range& b) { return f(a, b, dtype); };
   const Type& type = call.out_type(0);
   // Before opset 7 the second operand's axes were placed by an attribute.
-  if (!type.ranked || call.has_attr("broadcast")) {
+  if (!type.ranked || broadcasts_legacy(call)) {
     call.out(0, uniform(type, pair(call.hull(0), call.hull(1))));
     return;
   }

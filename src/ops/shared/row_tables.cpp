@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "domain/movement.h"
+#include "ops/shared/legacy_broadcast.h"
 #include "ops/table/fold.h"
 #include "ops/table/op.h"
 
@@ -76,7 +77,7 @@ void use_rows(RangeCall& call) {
   const RowTable* rows = first_rows(call);
   if (rows == nullptr || call.output_count() != 1 || call.settings().flush_subnormals) return;
   const OpDef& op = call.op();
-  if (!op.traits.elementwise || !op.traits.exact || call.has_attr("broadcast")) return;
+  if (!op.traits.elementwise || !op.traits.exact || broadcasts_legacy(call)) return;
   const auto tables = tables_of(call, *rows);
   if (!tables) return;
   std::vector<Datum> results;

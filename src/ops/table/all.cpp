@@ -137,6 +137,17 @@ const OpDef* find_op(std::string_view domain, std::string_view name) {
   return found == table().by_key.end() ? nullptr : found->second;
 }
 
+NotFinite not_finite_of(const OpDef& op) {
+  if (op.meaning.not_finite != NotFinite::by_kind) return op.meaning.not_finite;
+  switch (op.traits.elements) {
+    case ElementSource::moved:
+    case ElementSource::converted:
+    case ElementSource::joined:
+    case ElementSource::chosen: return NotFinite::said;
+    default: return op.traits.elementwise ? NotFinite::said : NotFinite::open;
+  }
+}
+
 const Signature& signature_of(const OpDef& op) {
   static std::mutex guard;
   static std::unordered_map<const OpDef*, std::unique_ptr<const Signature>> parsed;

@@ -35,12 +35,14 @@ class DrawCall {
   virtual Attrs& attrs() = 0;
 
   virtual Rng& rng() = 0;
-  virtual Tensor draw(DType dtype, Dims dims, ValueClass values = ValueClass::normal) = 0;
+  // Numbers of a class that is drawn, too.
+  virtual Tensor draw(DType dtype, Dims dims) = 0;
+  virtual Tensor draw(DType dtype, Dims dims, ValueClass values) = 0;
   // A length of an axis.
   virtual std::int64_t size() = 0;
   // A shape that is repeated along axes to come to this one.
   virtual Dims broadcastable(const Dims& dims) = 0;
-  // Adds an operand; in so many of a hundred cases it is a constant.
+  // Adds an operand; in so many of a hundred cases it is a constant. Those left out at the end are not written.
   virtual void add(Tensor tensor, int constant_percent) = 0;
   virtual void leave_out() = 0;
   // How many results of a kind that repeats are asked for.
@@ -52,7 +54,9 @@ class DrawCall {
   std::int64_t channels() const { return rank() > 1 ? dims()[1] : 1; }
   std::int64_t integer(std::string_view name, std::int64_t fallback);
   Ints integers(std::string_view name);
-  // Attribute `name`, counted from the front; 0 where there are no axes.
+  void drop(std::string_view name);
+  std::string text(std::string_view name);  // "" when it is absent
+  // Attribute `name`, counted from the front; 0 for a scalar.
   std::int64_t axis(std::string_view name, std::int64_t fallback);
   // Some of the axes, some counted from the end.
   Ints some_axes();
@@ -64,8 +68,10 @@ class DrawCall {
 
   // Operands of the usual kinds: numbers that say where or how many, and numbers of the first operand's format.
   void add_ints(const Ints& values);
-  void add_float(Dims dims, ValueClass values = ValueClass::normal);
-  void add_number(double value);
+  void add_floats(Dims dims, ValueClass values = ValueClass::normal);
+  void add_number(double value, int constant_percent = 80);
+  // Places along an axis of this length; some count from the end.
+  void add_indices(Dims dims, std::int64_t length);
 };
 
 }  // namespace finity

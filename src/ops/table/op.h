@@ -72,6 +72,17 @@ struct OpIdentity {
   std::string_view tf = {};  // TensorFlow's op of the same meaning
 };
 
+// Whether ONNX says what an op gives for operands that are not finite. Where it does, the definition is meant, in the
+// arithmetic of IEEE 754 and with the limits that functions have. Where it is open, a result is NaN or what any number
+// in the operand's place gives; results that do not depend on such operands stay what they are.
+enum class NotFinite : std::uint8_t {
+  by_kind,          // said of elementwise ops and of movement, else open
+  said,             //
+  nan_open,         // what comparing with NaN chooses
+  infinities_open,  // what zero times an infinity is taken for
+  open
+};
+
 // What it computes.
 struct OpMeaning {
   void (*infer)(InferCall&) = nullptr;
@@ -79,6 +90,7 @@ struct OpMeaning {
   // Its results as nodes of other ops, see composite.h. What is not given besides (eval, range, vjp) follows from it.
   std::vector<ValueId> (*body)(BuildCall&) = nullptr;
   std::string_view freedom = {};  // what eval chose where ONNX leaves it open (reduction order, ...)
+  NotFinite not_finite = NotFinite::by_kind;
 };
 
 // What is known of its results, and what can go wrong in it.
@@ -96,12 +108,16 @@ struct OpAnalysis {
 
 // What engines ask of it instead of its name.
 struct OpTraits {
-  bool random = false;       // not a function of its inputs: never folded
-  bool exact = false;        // every library computes it to the same bits: no exp, no sum of several floats
-  bool elementwise = false;  // element i of the result depends on elements i of the operands only
-  bool shape_only = false;   // looks at the shape of its operand, not at its elements
-  bool branches = false;     // runs one of its bodies, once; others may run theirs any number of times
-  bool light = false;        // costs little more than reading its operands, though it is not elementwise
+  bool random = false;        // not a function of its inputs: never folded
+  bool exact = false;         // every library computes it to the same bits: no exp, no sum of several floats
+  bool elementwise = false;   // element i of the result depends on elements i of the operands only
+  bool rises = false;         // no result falls where a float operand rises: maxima, margins (as moved elements do)
+  bool linear = false;        // a sum of products: linear in each float operand, with factors that are attributes
+  bool cancels = false;       // subtracts numbers of its operands' size, in an order that libraries choose
+  bool approximated = false;  // a function like exp, of which libraries compute as many digits as they like
+  bool shape_only = false;    // looks at the shape of its operand, not at its elements
+  bool branches = false;      // runs one of its bodies, once; others may run theirs any number of times
+  bool light = false;         // costs little more than reading its operands, though it is not elementwise
   ElementSource elements = ElementSource::computed;
   Comparison comparison = Comparison::none;
   OrderKind order = OrderKind::none;
@@ -116,17 +132,26 @@ enum class FirstOperand : std::uint8_t {
   sequence  // steps, batch, features
 };
 
+// Whether integers at the ends of their type are given to an op: conversions and divisions go wrong there.
+enum class Ends : std::uint8_t {
+  as_traits,  // where elements are moved, or computed one by one
+  given,      // though results are computed of several elements, their meaning is said there, too
+  never       // what comes out is not said
+};
+
 // How calls are drawn that libraries are tested with (draw_call.h), where signature and names of attributes do not say.
 struct OpDrawing {
-  // Adds the operands behind the first; false: as the signature has them.
+  // Adds the operands behind the first and may change attributes; false: the operands are as the signature has them.
   bool (*operands)(DrawCall&) = nullptr;
   // Formats of the first operand in which ONNX says what the op means; null: all that the signature has.
   bool (*means)(DType, int opset) = nullptr;
   FirstOperand first = FirstOperand::any;
-  bool any_integer = false;  // integers at the ends of their type may be given, though results are computed
-  bool settings = false;     // floats behind the first operand say how, and are not computed with
-  std::size_t results = 0;   // how many are asked for; 0: drawn
-  bool never = false;        // not drawn: what it gives for odd operands is not said
+  Ends ends = Ends::as_traits;
+  std::size_t results = 0;  // how many are asked for; 0: drawn
+  int since = 0;            // first operator set in which libraries have it, where the table has it earlier
+  int often = 0;            // how often chains of ops have it: most of these are made of what networks are made of
+  bool settings = false;    // floats behind the first operand say how, and are not computed with
+  bool never = false;       // not drawn: what it gives for odd operands is not said
 };
 
 struct OpDef {
@@ -142,6 +167,8 @@ std::span<const OpDef* const> all_ops();
 const OpDef* find_op(std::string_view domain, std::string_view name);
 // Parsed once per op, on first use.
 const Signature& signature_of(const OpDef& op);
+// Never `by_kind`.
+NotFinite not_finite_of(const OpDef& op);
 
 // An op of the default ONNX domain that is deliberately not in the table, with the reason.
 struct LeftOut {

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "ops/elementwise/dropout_attrs.h"
+#include "ops/reduce/softmax_attrs.h"
 #include "ops/table/rule_patterns.h"
 #include "tensor/convert.h"
 
@@ -27,6 +29,7 @@ bool holds(const UnsafeSet& set, double x) {
 // ---- unsafe values ---------------------------------------------------------------
 
 UnsafeSet unsafe_zero(DType) { return {{0, 0}}; }
+UnsafeSet unsafe_zero_of_floats(DType dtype) { return is_float(dtype) ? UnsafeSet{{0, 0}} : UnsafeSet{}; }
 UnsafeSet unsafe_negative(DType) { return {{-kInf, -min_subnormal(DType::float64)}}; }
 UnsafeSet unsafe_not_positive(DType) { return {{-kInf, 0}}; }
 UnsafeSet unsafe_minus_infinity(DType) { return {{-kInf, -kInf}}; }
@@ -44,8 +47,6 @@ ValueId harmless(BuildCall& call) { return call.scalar(0.5, DType::float64); }
 
 ValueId in_float64(BuildCall& call, ValueId value) { return call.cast(value, DType::float64); }
 
-DType sum_format(DType dtype) { return dtype == DType::float64 ? DType::float64 : DType::float32; }
-
 double overflow_limit(DType dtype) {
   const double most = max_finite(dtype);
   return dtype == DType::float64 ? most : most + (most - next_down(dtype, most)) / 2;
@@ -58,6 +59,10 @@ ValueId divided(BuildCall& call, ValueId value, double limit) {
 ValueId reduced(BuildCall& call, std::string_view op, ValueId value, std::vector<std::int64_t> axes) {
   const ValueId over = axes.empty() ? ValueId{} : call.ints(std::move(axes));
   return call.add(op, {value, over});
+}
+
+std::size_t axis_of(std::int64_t axis, std::size_t rank) {
+  return static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis);
 }
 
 std::vector<std::int64_t> axes_from(std::size_t first, std::size_t rank) {
@@ -80,15 +85,11 @@ ValueId transposed(BuildCall& call, ValueId value, std::vector<std::int64_t> ord
 
 namespace {
 
-std::size_t axis_of(std::int64_t axis, std::size_t rank) {
-  return static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis);
-}
-
-// Before opset 13 everything from the axis on is one row.
 ValueId row_peak(BuildCall& call) {
-  if (call.version() >= 13) return reduced(call, "ReduceMax", call.in(0), {call.integer("axis", -1)});
+  const SoftmaxAttrs attrs = read_softmax(call);
+  if (!attrs.flat) return reduced(call, "ReduceMax", call.in(0), {attrs.axis});
   const std::size_t rank = call.rank(call.in(0));
-  return reduced(call, "ReduceMax", call.in(0), axes_from(axis_of(call.integer("axis", 1), rank), rank));
+  return reduced(call, "ReduceMax", call.in(0), axes_from(attrs.first(rank), rank));
 }
 
 ValueId biased_row_peak(BuildCall& call) {
@@ -208,12 +209,12 @@ constexpr Hazard kCast[] = {{.rule = "FN115", .operand = 0, .unsafe = unsafe_sha
 
 // What is kept in training is divided by 1 - ratio.
 ValueId kept_share(BuildCall& call) {
-  const bool old = call.version() < 7;
-  if (old ? call.integer("is_test") != 0 : !call.has_input(2)) return harmless(call);
+  const std::optional<bool> stated = stated_training(call);
+  if (stated == false) return harmless(call);
   const ValueId ratio =
       call.has_input(1) ? in_float64(call, call.in(1)) : call.scalar(call.real("ratio"), DType::float64);
   const ValueId kept = call.difference(call.scalar(1, DType::float64), ratio);
-  return old ? kept : call.add("Where", {call.in(2), kept, harmless(call)});
+  return stated ? kept : call.add("Where", {call.in(2), kept, harmless(call)});
 }
 
 constexpr Hazard kDropout[] = {{.rule = "FN101", .operand = 1, .unsafe = unsafe_zero, .quantity = kept_share}};

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ops/shared/accumulate.h"
 #include "ops/table/build_call.h"
 #include "ops/table/hazard.h"
 #include "ops/table/op.h"
@@ -25,6 +26,7 @@ bool holds(const UnsafeSet& set, double x);
 // ---- unsafe values ---------------------------------------------------------------
 
 UnsafeSet unsafe_zero(DType dtype);
+UnsafeSet unsafe_zero_of_floats(DType dtype);  // of integers nothing
 UnsafeSet unsafe_negative(DType dtype);
 UnsafeSet unsafe_not_positive(DType dtype);
 UnsafeSet unsafe_minus_infinity(DType dtype);
@@ -37,13 +39,13 @@ UnsafeSet unsafe_share(DType dtype);
 // A number that is in none of the sets above: the op, as this node uses it, has no such hazard.
 ValueId harmless(BuildCall& call);
 ValueId in_float64(BuildCall& call, ValueId value);
-// float32, or float64 for float64: what the reference carries sums in.
-DType sum_format(DType dtype);
 // The least number that rounds to an infinity; the largest of float64.
 double overflow_limit(DType dtype);
 ValueId divided(BuildCall& call, ValueId value, double limit);
 // ReduceMax, ReduceSum, ... with size 1 left of each axis; no axes: all of them.
 ValueId reduced(BuildCall& call, std::string_view op, ValueId value, std::vector<std::int64_t> axes);
+// Counted from the front.
+std::size_t axis_of(std::int64_t axis, std::size_t rank);
 std::vector<std::int64_t> axes_from(std::size_t first, std::size_t rank);
 ValueId reshaped(BuildCall& call, ValueId value, std::vector<std::int64_t> dims);
 ValueId transposed(BuildCall& call, ValueId value, std::vector<std::int64_t> order);

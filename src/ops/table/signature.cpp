@@ -1,5 +1,6 @@
 #include "ops/table/signature.h"
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <map>
@@ -98,6 +99,21 @@ ParamType parse_type(Scanner& scan) {
   return {.dtypes = set};
 }
 
+template <class Number>
+Number parse_number(std::string_view text) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) throw Error("bad number '" + std::string(text) + "'");
+  return number;
+}
+
+Versions parse_versions(Scanner& scan) {
+  Versions versions;
+  if (scan.take("since ")) versions.since = parse_number<int>(scan.word());
+  if (scan.take("until ")) versions.until = parse_number<int>(scan.word());
+  return versions;
+}
+
 Param parse_param(Scanner& scan) {
   Param param;
   param.name = scan.word();
@@ -106,6 +122,7 @@ Param parse_param(Scanner& scan) {
   else if (scan.take("?")) param.arity = Param::Arity::optional;
   scan.expect(":");
   param.type = parse_type(scan);
+  param.versions = parse_versions(scan);
   return param;
 }
 
@@ -128,14 +145,6 @@ void bind_variables(std::vector<Param>& params, const std::map<std::string, DTyp
   }
 }
 
-template <class Number>
-Number parse_number(std::string_view text) {
-  Number number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) throw Error("bad number '" + std::string(text) + "'");
-  return number;
-}
-
 // "3", "-1", "1e-05", "0.01", "nearest"; a leading minus is its own token for the scanner.
 Attr parse_fallback(Scanner& scan, std::string_view kind) {
   std::string text = scan.take("-") ? "-" : "";
@@ -155,10 +164,13 @@ AttrSpec parse_attr(Scanner& scan) {
   spec.kind = scan.word();
   if (scan.take("=")) spec.fallback = parse_fallback(scan, spec.kind);
   if (scan.take("{")) {
-    do spec.choices.emplace_back(scan.word());
-    while (scan.take(","));
+    do {
+      const std::string text(scan.word());
+      spec.choices.push_back({text, parse_versions(scan)});
+    } while (scan.take(","));
     scan.expect("}");
   }
+  spec.versions = parse_versions(scan);
   return spec;
 }
 
@@ -173,6 +185,11 @@ std::vector<AttrSpec> parse_attrs(Scanner& scan) {
 }
 
 }  // namespace
+
+const Choice* AttrSpec::choice(std::string_view text) const {
+  const auto found = std::ranges::find(choices, text, &Choice::text);
+  return found == choices.end() ? nullptr : &*found;
+}
 
 const AttrSpec* Signature::attr(std::string_view name) const {
   for (const AttrSpec& spec : attrs) {

@@ -10,6 +10,8 @@
 //
 // Attributes: "axis: int = -1; mode: string = nearest {nearest, linear}; pads: ints". The kind `value`
 // is unchecked, for the few whose kind changed between opsets.
+//
+// What only some operator sets have says so: "axes?: int64 since 13", "axes: ints until 12", "{none, max since 18}".
 #pragma once
 
 #include <bitset>
@@ -32,19 +34,37 @@ struct ParamType {
   DTypeSet dtypes = {};                  // for a sequence or optional: of its elements
 };
 
+// The operator sets of its domain that have something; 0: still there.
+struct Versions {
+  int since = 1;
+  int until = 0;
+
+  bool hold(int opset) const { return opset >= since && (until == 0 || opset <= until); }
+};
+
 struct Param {
   enum class Arity : std::uint8_t { one, optional, some, any };
 
   std::string name = {};
   Arity arity = Arity::one;
   ParamType type = {};
+  Versions versions = {};
+};
+
+// A text that an attribute may have.
+struct Choice {
+  std::string text = {};
+  Versions versions = {};
 };
 
 struct AttrSpec {
   std::string name = {};
   std::string kind = {};  // as in kind_name(), or "value"
   std::optional<Attr> fallback = {};
-  std::vector<std::string> choices = {};
+  std::vector<Choice> choices = {};  // empty: any text
+  Versions versions = {};
+
+  const Choice* choice(std::string_view text) const;
 };
 
 struct Signature {

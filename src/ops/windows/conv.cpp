@@ -10,6 +10,7 @@
 #include "ops/table/families.h"
 #include "ops/windows/conv_range.h"
 #include "ops/windows/direct_convolution.h"
+#include "ops/windows/drawn_windows.h"
 #include "tensor/convert.h"
 
 namespace finity {
@@ -128,7 +129,9 @@ const OpDef kOps[] = {
                   .length = length_conv,
                   .vjp = conv_gradient,
                   .overflow = "FN204",
-                  .grants = {.ways = {Way::scales_weights}, .measured_on = kOnnxRuntime}}},
+                  .grants = {.ways = {Way::scales_weights}, .measured_on = kOnnxRuntime}},
+     .traits = {.linear = true},
+     .drawing = {.operands = draw_conv, .often = 1}},
     {.identity =
          {.name = "CausalConvWithState",
           .since = 27,

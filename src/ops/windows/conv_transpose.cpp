@@ -13,6 +13,7 @@
 #include "ops/table/families.h"
 #include "ops/windows/conv_range.h"
 #include "ops/windows/direct_convolution.h"
+#include "ops/windows/drawn_windows.h"
 #include "ops/windows/window.h"
 #include "tensor/convert.h"
 
@@ -71,8 +72,6 @@ OutputSpec read_output_spec(const Call& call, std::size_t rank) {
   if (std::ranges::any_of(spec.shape, bad)) throw Error("attribute 'output_shape' is out of range");
   return spec;
 }
-
-bool is_same(AutoPad mode) { return mode == AutoPad::same_upper || mode == AutoPad::same_lower; }
 
 // One axis as a window over the output: `input` is the image (ConvTranspose's output), `output` its own input.
 PlacedAxis place_transposed(const Window& window, const OutputSpec& spec, std::size_t i, std::int64_t size) {
@@ -326,7 +325,9 @@ const OpDef kOps[] = {
      .analysis = {.range = range_conv_transpose,
                   .length = length_conv_transpose,
                   .vjp = conv_transpose_gradient,
-                  .overflow = "FN204"}},
+                  .overflow = "FN204"},
+     .traits = {.linear = true},
+     .drawing = {.operands = draw_conv_transpose, .often = 1}},
     {.identity = {.name = "Col2Im",
                   .since = 18,
                   .summary = "adds the columns of a matrix of blocks into an image",
@@ -336,7 +337,8 @@ const OpDef kOps[] = {
      .meaning = {.infer = infer_col2im,
                  .eval = eval_col2im,
                  .freedom = "blocks are added in order of kernel position, in float32 (float64 for float64)"},
-     .analysis = {.range = range_col2im, .overflow = "FN204"}},
+     .analysis = {.range = range_col2im, .overflow = "FN204"},
+     .drawing = {.operands = draw_col2im}},
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "ops/shared/shapes.h"
 #include "ops/table/families.h"
 #include "ops/table/quantities.h"
+#include "ops/windows/drawn_windows.h"
 #include "ops/windows/pool_gradient.h"
 #include "ops/windows/pool_range.h"
 #include "ops/windows/pool_windows.h"
@@ -205,70 +206,81 @@ constexpr std::string_view kMaxFreedom =
     "integer), index -1";
 
 const OpDef kOps[] = {
-    {.identity =
-         {.name = "MaxPool",
-          .summary = "largest element of each window, and where it is",
-          .signature = "(X: T) -> (Y: T, Indices?: int64) where T: float | int8 | uint8",
-          .attrs =
-              "auto_pad: string = NOTSET {NOTSET, SAME_UPPER, SAME_LOWER, VALID}; kernel_shape: ints; strides: ints; "
-              "dilations: ints; pads: ints; ceil_mode: int = 0; storage_order: int = 0",
-          .tf = "MaxPool"},
-     .meaning = {.infer = infer_pool, .eval = eval_max_pool, .freedom = kMaxFreedom},
+    {.identity = {.name = "MaxPool",
+                  .summary = "largest element of each window, and where it is",
+                  .signature = "(X: T) -> (Y: T, Indices?: int64) where T: float | int8 | uint8",
+                  .attrs = "auto_pad: string = NOTSET {NOTSET, SAME_UPPER, SAME_LOWER, VALID}; kernel_shape: ints; "
+                           "strides: ints; dilations: ints since 10; pads: ints; ceil_mode: int = 0 since 10; "
+                           "storage_order: int = 0 since 8",
+                  .tf = "MaxPool"},
+     .meaning = {.infer = infer_pool, .eval = eval_max_pool, .freedom = kMaxFreedom, .not_finite = NotFinite::nan_open},
      .analysis = {.range = range_max_pool,
                   .length = length_max_pool,
                   .vjp = max_pool_gradient,
                   .hazards = window_hazards(),
                   .grants = {.ways = {Way::lowest_for_nothing, Way::passes_over_nan, Way::leaves_out_padding},
                              .measured_on = kOnnxRuntime}},
-     .traits = {.exact = true}},
-    {.identity =
-         {.name = "AveragePool",
-          .summary = "mean of each window",
-          .signature = "(X: T) -> (Y: T) where T: float",
-          .attrs =
-              "auto_pad: string = NOTSET {NOTSET, SAME_UPPER, SAME_LOWER, VALID}; kernel_shape: ints; strides: ints; "
-              "dilations: ints; pads: ints; ceil_mode: int = 0; count_include_pad: int = 0",
-          .tf = "AvgPool"},
+     .traits = {.exact = true, .rises = true},
+     .drawing = {.operands = draw_pool, .ends = Ends::given, .often = 1}},
+    {.identity = {.name = "AveragePool",
+                  .summary = "mean of each window",
+                  .signature = "(X: T) -> (Y: T) where T: float",
+                  .attrs = "auto_pad: string = NOTSET {NOTSET, SAME_UPPER, SAME_LOWER, VALID}; kernel_shape: ints; "
+                           "strides: ints; dilations: ints since 19; pads: ints; ceil_mode: int = 0 since 10; "
+                           "count_include_pad: int = 0 since 7",
+                  .tf = "AvgPool"},
      .meaning = {.infer = infer_pool, .eval = eval_average_pool, .freedom = kSumFreedom},
      .analysis = {.range = range_average_pool,
                   .length = length_average_pool,
                   .vjp = average_pool_gradient,
                   .hazards = window_hazards(),
-                  .overflow = "FN205"}},
-    {.identity =
-         {.name = "LpPool",
-          .summary = "p-norm of each window",
-          .signature = "(X: T) -> (Y: T) where T: float",
-          .attrs =
-              "auto_pad: string = NOTSET {NOTSET, SAME_UPPER, SAME_LOWER, VALID}; kernel_shape: ints; strides: ints; "
-              "dilations: ints; pads: ints; ceil_mode: int = 0; p: value"},
+                  .overflow = "FN205"},
+     .traits = {.linear = true},
+     .drawing = {.operands = draw_pool, .often = 1}},
+    {.identity = {.name = "LpPool",
+                  .summary = "p-norm of each window",
+                  .signature = "(X: T) -> (Y: T) where T: float",
+                  .attrs = "auto_pad: string = NOTSET {NOTSET, SAME_UPPER, SAME_LOWER, VALID}; kernel_shape: ints; "
+                           "strides: ints; dilations: ints since 18; pads: ints; ceil_mode: int = 0 since 18; p: "
+                           "value"},
      .meaning = {.infer = infer_pool, .eval = eval_lp_pool, .freedom = kSumFreedom},
-     .analysis = {.range = range_lp_pool, .vjp = lp_pool_gradient, .overflow = "FN205"}},
+     .analysis = {.range = range_lp_pool, .vjp = lp_pool_gradient, .overflow = "FN205"},
+     .drawing = {.operands = draw_pool}},
     {.identity = {.name = "GlobalMaxPool",
                   .summary = "largest element of each channel",
                   .signature = "(X: T) -> (Y: T) where T: float"},
-     .meaning = {.infer = infer_global_pool, .eval = eval_global_max_pool, .freedom = kMaxFreedom},
+     .meaning = {.infer = infer_global_pool,
+                 .eval = eval_global_max_pool,
+                 .freedom = kMaxFreedom,
+                 .not_finite = NotFinite::nan_open},
      .analysis = {.range = range_global_max_pool,
                   .length = length_global_max_pool,
                   .vjp = global_max_pool_gradient,
                   .hazards = reduction_hazards(),
                   .grants = {.ways = {Way::lowest_for_nothing, Way::passes_over_nan}, .measured_on = kOnnxRuntime}},
-     .traits = {.exact = true}},
+     .traits = {.exact = true, .rises = true},
+     .drawing = {.first = FirstOperand::image}},
     {.identity = {.name = "GlobalAveragePool",
                   .summary = "mean of each channel",
                   .signature = "(X: T) -> (Y: T) where T: float"},
-     .meaning = {.infer = infer_global_pool, .eval = eval_global_average_pool, .freedom = kSumFreedom},
+     .meaning = {.infer = infer_global_pool,
+                 .eval = eval_global_average_pool,
+                 .freedom = kSumFreedom,
+                 .not_finite = NotFinite::said},
      .analysis = {.range = range_global_average_pool,
                   .length = length_global_average_pool,
                   .vjp = global_average_pool_gradient,
                   .hazards = reduction_hazards(),
-                  .overflow = "FN205"}},
+                  .overflow = "FN205"},
+     .traits = {.linear = true},
+     .drawing = {.first = FirstOperand::image, .often = 1}},
     {.identity = {.name = "GlobalLpPool",
                   .summary = "p-norm of each channel",
                   .signature = "(X: T) -> (Y: T) where T: float",
                   .attrs = "p: value"},
      .meaning = {.infer = infer_global_pool, .eval = eval_global_lp_pool, .freedom = kSumFreedom},
-     .analysis = {.range = range_global_lp_pool, .vjp = global_lp_pool_gradient, .overflow = "FN205"}},
+     .analysis = {.range = range_global_lp_pool, .vjp = global_lp_pool_gradient, .overflow = "FN205"},
+     .drawing = {.first = FirstOperand::image}},
     {.identity = {.name = "MaxUnpool",
                   .since = 9,
                   .summary = "puts elements back where MaxPool found them, zeros elsewhere",
@@ -280,7 +292,8 @@ const OpDef kOps[] = {
           .freedom =
               "indices count through the size that follows from the attributes, also where output_shape is larger"},
      .analysis = {.range = range_max_unpool, .vjp = max_unpool_gradient},
-     .traits = {.exact = true}},
+     .traits = {.exact = true},
+     .drawing = {.operands = draw_unpool}},
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "ops/reduce/reduce_range.h"
 #include "ops/shared/range_groups.h"
 #include "ops/shared/shapes.h"
+#include "ops/table/draw_call.h"
 #include "ops/table/families.h"
 #include "tensor/convert.h"
 
@@ -286,6 +287,24 @@ void range_roi_align(RangeCall& call) {
            }));
 }
 
+// Regions that lie in the image or stick out of it, each of one of its batches.
+bool draw_roi_align(DrawCall& call) {
+  if (call.rank() != 4 || element_count(call.dims()) == 0) return false;
+  const std::int64_t count = call.between(1, 3);
+  std::vector<double> corners;
+  DrawCall::Ints batches;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double left = static_cast<double>(call.between(-1, 3)), high = static_cast<double>(call.between(-1, 3));
+    const double wide = static_cast<double>(call.between(1, 8)) / 2, tall = static_cast<double>(call.between(1, 8)) / 2;
+    corners.insert(corners.end(), {left, high, left + wide, high + tall});
+    batches.push_back(call.between(0, call.length(0) - 1));
+  }
+  for (const char* size : {"output_height", "output_width"}) call.attrs().set(size, call.between(1, 3));
+  call.add(from_elements<double>(call.dtype(), {count, 4}, corners), 30);
+  call.add_ints(batches);
+  return true;
+}
+
 const OpDef kOps[] = {
     {.identity = {.name = "MaxRoiPool",
                   .summary = "largest element in each bin of a grid over each region",
@@ -298,20 +317,20 @@ const OpDef kOps[] = {
               "regions are rounded to pixels, ends included; neighbouring bins may share pixels; an empty bin gives 0"},
      .analysis = {.range = range_max_roi_pool,
                   .grants = {.ways = {Way::lowest_for_nothing, Way::passes_over_nan}, .measured_on = kOnnxRuntime}}},
-    {.identity =
-         {.name = "RoiAlign",
-          .since = 10,
-          .summary = "mean or maximum of interpolated samples in each bin of a grid over each region",
-          .signature = "(X: T1, rois: T1, batch_indices: int64) -> (Y: T1) where T1: float",
-          .attrs =
-              "mode: string = avg {avg, max}; output_height: int = 1; output_width: int = 1; sampling_ratio: int = 0; "
-              "spatial_scale: float = 1; coordinate_transformation_mode: string {half_pixel, output_half_pixel}"},
+    {.identity = {.name = "RoiAlign",
+                  .since = 10,
+                  .summary = "mean or maximum of interpolated samples in each bin of a grid over each region",
+                  .signature = "(X: T1, rois: T1, batch_indices: int64) -> (Y: T1) where T1: float",
+                  .attrs = "mode: string = avg {avg, max}; output_height: int = 1; output_width: int = 1; "
+                           "sampling_ratio: int = 0; spatial_scale: float = 1; coordinate_transformation_mode: "
+                           "string {half_pixel, output_half_pixel} since 16"},
      .meaning = {.infer = infer_roi_align,
                  .eval = eval_roi_align,
                  .freedom =
                      "coordinates and sums in float32 (float64 for float64), samples added row by row; max takes the "
                      "largest weighted neighbour"},
-     .analysis = {.range = range_roi_align, .overflow = "FN205"}},
+     .analysis = {.range = range_roi_align, .overflow = "FN205"},
+     .drawing = {.operands = draw_roi_align, .first = FirstOperand::image, .settings = true}},
 };
 
 }  // namespace

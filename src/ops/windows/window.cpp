@@ -35,8 +35,6 @@ AutoPad auto_pad_of(const Call& call) {
   return mode == "VALID" ? AutoPad::valid : AutoPad::notset;
 }
 
-bool is_same(AutoPad mode) { return mode == AutoPad::same_upper || mode == AutoPad::same_lower; }
-
 std::vector<std::int64_t> kernel_sizes(const Call& call, std::size_t rank, std::span<const Dim> weights) {
   std::vector<std::int64_t> kernel = call.integers("kernel_shape");
   if (kernel.empty() && weights.empty()) throw Error("attribute 'kernel_shape' is missing");

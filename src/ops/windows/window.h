@@ -18,6 +18,7 @@
 namespace finity {
 
 enum class AutoPad : std::uint8_t { notset, same_upper, same_lower, valid };
+inline bool is_same(AutoPad mode) { return mode == AutoPad::same_upper || mode == AutoPad::same_lower; }
 
 // One spatial axis as the attributes give it; a kernel of -1 is not known (yet).
 struct WindowAxis {

@@ -52,6 +52,8 @@ struct ResizePlan {
 };
 ResizePlan plan_resize(const EvalCall& call);
 ResizePlan plan_upsample(const EvalCall& call);
+// The one of the two that says what the op does; null: it does not resample.
+ResizePlan (*resize_planner(const OpDef& op))(const EvalCall&);
 
 // The four weights of cubic convolution for a point `ratio` beyond the second one.
 std::array<double, 4> cubic_weights(double ratio, double coeff);

@@ -15,6 +15,7 @@
 #include "ops/shared/range_rules.h"
 #include "ops/shared/shape_values.h"
 #include "ops/shared/shapes.h"
+#include "ops/table/draw_call.h"
 #include "ops/table/families.h"
 
 namespace finity {
@@ -307,29 +308,85 @@ constexpr std::string_view kFreedom =
     "coordinates in float32, sums in double rounded once; integers are rounded to the nearest and saturate; before "
     "opset 11 coordinates are asymmetric and nearest means down, or up where an axis shrinks";
 
+// ---- drawing ---------------------------------------------------------------
+
+void add_float32(DrawCall& call, const std::vector<double>& values) {
+  call.add(from_elements<double>(DType::float32, {static_cast<std::int64_t>(values.size())}, values), 90);
+}
+
+// Where the part that is looked at begins and ends.
+void draw_roi(DrawCall& call, std::size_t axes) {
+  std::vector<double> roi;
+  for (const double end : {0.0, 0.75}) {
+    for (std::size_t i = 0; i < axes; ++i) roi.push_back(end + 0.125 * static_cast<double>(call.between(0, 2)));
+  }
+  add_float32(call, roi);
+}
+
+// Scales or sizes for all axes or for those that are named. Batch and channels mostly stay.
+bool draw_resize(DrawCall& call) {
+  if (call.opset() < 11) return false;
+  DrawCall::Ints axes = call.integers("axes");
+  if (call.attrs().find("axes") == nullptr) {
+    for (std::int64_t axis = 0; axis < call.rank(); ++axis) axes.push_back(axis);
+  }
+  const bool by_sizes = call.chance(30);
+  constexpr std::array kScales = {0.5, 1.0, 1.5, 2.0, 3.0, 0.75, 0.6, 4.0, 0.25, 0.5, 2.0};
+  std::vector<double> scales;
+  DrawCall::Ints sizes;
+  for (const std::int64_t axis : axes) {
+    const std::int64_t place = axis < 0 ? axis + call.rank() : axis, size = call.length(place);
+    const bool stays = call.rank() > 2 && place < 2 && call.chance(85);
+    scales.push_back(stays ? 1 : kScales[call.rng().below(kScales.size())]);
+    sizes.push_back(stays || call.chance(20) ? size : call.chance(40) ? size * 2 : call.between(1, 9));
+  }
+  if (call.text("coordinate_transformation_mode") == "tf_crop_and_resize") draw_roi(call, axes.size());
+  else call.leave_out();
+  if (!by_sizes) {
+    add_float32(call, scales);
+  } else {
+    call.leave_out();
+    call.add_ints(sizes);
+  }
+  return true;
+}
+
+bool draw_upsample(DrawCall& call) {
+  if (call.opset() < 9) return false;
+  std::vector<double> scales;
+  for (std::int64_t axis = 0; axis < call.rank(); ++axis)
+    scales.push_back(call.rank() > 2 && axis < 2 ? 1 : static_cast<double>(call.between(1, 3)));
+  add_float32(call, scales);
+  return true;
+}
+
 const OpDef kOps[] = {
     {.identity = {.name = "Resize",
                   .since = 10,
                   .summary = "another size by nearest, linear or cubic interpolation",
-                  .signature = "(X: T, roi?: float, scales?: float32, sizes?: int64) -> (Y: T) where T: any",
-                  .attrs =
-                      "mode: string = nearest {nearest, linear, cubic}; "
-                      "coordinate_transformation_mode: string = half_pixel {half_pixel, half_pixel_symmetric, "
-                      "pytorch_half_pixel, align_corners, asymmetric, tf_half_pixel_for_nn, tf_crop_and_resize}; "
-                      "nearest_mode: string = round_prefer_floor {round_prefer_floor, round_prefer_ceil, floor, ceil}; "
-                      "cubic_coeff_a: float = -0.75; exclude_outside: int = 0; extrapolation_value: float = 0.0; "
-                      "antialias: int = 0; axes: ints; "
-                      "keep_aspect_ratio_policy: string = stretch {stretch, not_larger, not_smaller}"},
+                  .signature = "(X: T, roi?: float, scales?: float32 since 11, sizes?: int64 since 11) -> (Y: T) where "
+                               "T: any",
+                  .attrs = "mode: string = nearest {nearest, linear, cubic}; coordinate_transformation_mode: string "
+                           "= half_pixel {half_pixel, half_pixel_symmetric since 19, pytorch_half_pixel, "
+                           "align_corners, asymmetric, tf_half_pixel_for_nn, tf_crop_and_resize} since 11; "
+                           "nearest_mode: string = round_prefer_floor {round_prefer_floor, round_prefer_ceil, "
+                           "floor, ceil} since 11; cubic_coeff_a: float = -0.75 since 11; exclude_outside: int = 0 "
+                           "since 11; extrapolation_value: float = 0.0 since 11; antialias: int = 0 since 18; axes: "
+                           "ints since 18; keep_aspect_ratio_policy: string = stretch {stretch, not_larger, "
+                           "not_smaller} since 18"},
      .meaning = {.infer = infer_resize, .eval = eval_resize, .freedom = kFreedom},
-     .analysis = {.range = range_resize, .length = length_resize, .vjp = resize_gradient}},
+     .analysis = {.range = range_resize, .length = length_resize, .vjp = resize_gradient},
+     .drawing = {.operands = draw_resize, .ends = Ends::given, .often = 1, .settings = true}},
     {.identity = {.name = "Upsample",
                   .until = 9,
                   .summary = "a larger size by nearest or linear interpolation",
-                  .signature = "(X: T, scales?: float32) -> (Y: T) where T: any",
-                  .attrs = "mode: string = nearest {nearest, linear, bilinear}; scales: floats; height_scale: float; "
-                           "width_scale: float"},
+                  .signature = "(X: T, scales?: float32 since 9) -> (Y: T) where T: any",
+                  .attrs =
+                      "mode: string = nearest {nearest, linear, bilinear until 6}; scales: floats since 7 until 8; "
+                      "height_scale: float until 6; width_scale: float until 6"},
      .meaning = {.infer = infer_upsample, .eval = eval_upsample, .freedom = kFreedom},
-     .analysis = {.range = range_upsample, .vjp = upsample_gradient}},
+     .analysis = {.range = range_upsample, .vjp = upsample_gradient},
+     .drawing = {.operands = draw_upsample, .first = FirstOperand::image, .settings = true}},
 };
 
 }  // namespace
@@ -349,6 +406,11 @@ ResizePlan plan_upsample(const EvalCall& call) {
   if (!scales) scales = elements<float>(call.in(1));
   const ResizeRequest request = upsample_request(call, call.in(0).rank(), *scales);
   return {plan_axes(call.in(0).dims(), request), upsample_options(call), 0};
+}
+
+ResizePlan (*resize_planner(const OpDef& op))(const EvalCall&) {
+  if (op.meaning.eval == eval_resize) return plan_resize;
+  return op.meaning.eval == eval_upsample ? plan_upsample : nullptr;
 }
 
 std::span<const OpDef> resize_ops() { return kOps; }

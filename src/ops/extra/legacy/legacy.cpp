@@ -262,7 +262,7 @@ const OpDef kOps[] = {
                   .attrs = "alpha: float; beta: float"},
      .meaning = {.infer = infer_same_shape, .body = formula<"Mul(alpha, Softplus(Mul(beta, X)))">},
      .analysis = {.range = range_scaled<scaled_softplus_of>},
-     .traits = {.elementwise = true}},
+     .traits = {.elementwise = true, .approximated = true}},
     {.identity = {.name = "ImageScaler",
                   .until = kLastOpset,
                   .summary = "pixels times a constant, plus a bias per channel",

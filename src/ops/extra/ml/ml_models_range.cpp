@@ -181,11 +181,6 @@ void range_svm_classifier(RangeCall& call) {
 
 namespace {
 
-std::vector<double> real_list(const Call& call, const std::string& attr) {
-  if (const ConstantPtr tensor = call.constant(attr + "_as_tensor")) return elements<double>(tensor->load());
-  return call.reals(attr);
-}
-
 // What one tree says for one target: a vote of one of its leaves, or nothing.
 struct TreeVotes {
   double lo = 0, hi = 0;

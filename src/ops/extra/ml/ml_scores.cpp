@@ -80,6 +80,11 @@ PostTransform post_transform(const Call& call) {
   return static_cast<PostTransform>(found - std::begin(kNames));
 }
 
+std::vector<double> real_list(const Call& call, const std::string& attr) {
+  if (const ConstantPtr tensor = call.constant(attr + "_as_tensor")) return elements<double>(tensor->load());
+  return call.reals(attr);
+}
+
 void apply_transform(PostTransform transform, std::span<double> scores) {
   if (scores.empty()) return;
   switch (transform) {

@@ -33,6 +33,9 @@ enum class PostTransform : std::uint8_t { none, softmax, logistic, softmax_zero,
 PostTransform post_transform(const Call& call);
 void apply_transform(PostTransform transform, std::span<double> scores);
 
+// An attribute of floats, or the tensor that newer versions have instead.
+std::vector<double> real_list(const Call& call, const std::string& attr);
+
 // Two scores from the one of a two-class model: the second class gets `score`, the first its opposite.
 // Where the score is a probability, that is 1 - score.
 std::vector<double> both_scores(PostTransform transform, double score, bool is_probability);

@@ -73,12 +73,6 @@ const TreeNode& find_leaf(const Forest& forest, std::size_t root, std::span<cons
 
 // ---- attributes --------------------------------------------------------------
 
-// A list of floats, or the same as a tensor.
-std::vector<double> real_list(const Call& call, const std::string& attr) {
-  if (const ConstantPtr tensor = call.constant(attr + "_as_tensor")) return elements<double>(tensor->load());
-  return call.reals(attr);
-}
-
 std::vector<double> tensor_list(const Call& call, std::string_view attr) {
   const ConstantPtr tensor = call.constant(attr);
   if (!tensor) throw Error("attribute '" + std::string(attr) + "' is missing");

@@ -386,7 +386,8 @@ const OpDef kOps[] = {
     {.identity = {.name = "DFT",
                   .since = 17,
                   .summary = "discrete Fourier transform along an axis; the last axis holds real and imaginary parts",
-                  .signature = "(input: T, dft_length?: int32|int64, axis?: int64) -> (output: T) where T: float",
+                  .signature = "(input: T, dft_length?: int32|int64, axis?: int64 since 20) -> (output: T) where T: "
+                               "float",
                   .attrs = "axis: int; inverse: int = 0; onesided: int = 0",
                   .tf = "FFT"},
      .meaning = {.infer = infer_dft, .eval = eval_dft, .freedom = kDftFreedom},

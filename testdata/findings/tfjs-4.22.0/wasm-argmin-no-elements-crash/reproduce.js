@@ -1,0 +1,19 @@
+// npm install @tensorflow/tfjs@4.22.0 @tensorflow/tfjs-backend-wasm@4.22.0; node reproduce.js
+delete globalThis.fetch;  // the loader would ask a server for files that are there
+const tf = require('@tensorflow/tfjs');
+require('@tensorflow/tfjs-backend-wasm');
+
+async function main(name) {
+  await tf.setBackend(name);
+  if (tf.ready) await tf.ready();
+  const model = (x0) => {
+    const t0_1 = tf.argMin(x0, 2);
+    const t1_2 = tf.expandDims(t0_1, 2);
+    return {"y43": t1_2};
+  };
+  const inputs = [tf.tensor([], [1,0,2,2], 'float32')];
+  const show = (what, tensor) => console.log(name, what, JSON.stringify(tensor.shape), Array.from(tensor.dataSync()).join(' '));
+  for (const [what, tensor] of Object.entries(model(...inputs))) show(what, tensor);
+}
+
+main('cpu').then(() => main('wasm'));
