@@ -63,6 +63,8 @@ class KeepSearch {
   void add_users(const Trial& now, const std::set<ValueId>& used, NodeSet& keep) const;
   NodeSet with_causes(const Trial& now, NodeSet keep) const;
   Trial grow();
+  Trial bound(Trial now, const NodeSet& wanted);
+  NodeSet with_readers(NodeSet keep) const;
   bool leave_out(const std::vector<NodeId>& nodes, std::size_t begin, std::size_t end, Trial& best);
   bool shrink(Trial& best);
   std::string obstacle(const Trial& trial) const;
@@ -230,21 +232,53 @@ KeepSearch::Trial KeepSearch::grow() {
   if (now.bad.empty()) return now;
   NodeSet next = with_causes(now, too_large(original_));
   while (next.size() > result_.keep.size()) {
-    if (out_of_budget()) return now;
+    if (out_of_budget()) return bound(std::move(now), next);
     now = trial(next);
     result_.keep = next;
     if (now.bad.empty()) return now;
     next = with_causes(now, std::move(next));
   }
-  // Single steps did not get there: start from the original formats everywhere.
-  for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
-    if (candidates_[i]) next.insert({static_cast<std::int32_t>(i)});
+  return bound(std::move(now), next);
+}
+
+// And all that reads what they compute, nodes that read that, and so on.
+NodeSet KeepSearch::with_readers(NodeSet keep) const {
+  std::vector<bool> reached(graph_.values().size(), false);
+  const auto is_reached = [&](ValueId id) { return id.valid() && reached[id.at()]; };
+  // Once, unless nodes stand before those that they read.
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
+      const Node& node = graph_.nodes()[i];
+      const NodeId id{static_cast<std::int32_t>(i)};
+      if (!keep.contains(id) && !std::ranges::any_of(node.inputs, is_reached)) continue;
+      if (candidates_[i]) keep.insert(id);
+      for (const ValueId out : node.outputs) {
+        changed |= out.valid() && !reached[out.at()];
+        if (out.valid()) reached[out.at()] = true;
+      }
+    }
   }
-  if (out_of_budget()) return now;
-  Trial everything = trial(next);
-  if (everything.bad.size() >= now.bad.size()) return now;
-  result_.keep = std::move(next);
-  return everything;
+  return keep;
+}
+
+// Single steps did not get there, or there is no time for them: what is wanted with all that follows from it, then the
+// original formats everywhere. Two analyses more at most, whatever the time, as a list that is too long is worth more
+// than none.
+KeepSearch::Trial KeepSearch::bound(Trial now, const NodeSet& wanted) {
+  NodeSet everything;
+  for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
+    if (candidates_[i]) everything.insert({static_cast<std::int32_t>(i)});
+  }
+  for (NodeSet next : {with_readers(wanted), everything}) {
+    if (next == result_.keep) continue;
+    Trial tried = trial(next);
+    if (tried.bad.size() >= now.bad.size()) continue;
+    result_.keep = std::move(next);
+    now = std::move(tried);
+    if (now.bad.empty()) break;
+  }
+  return now;
 }
 
 // Takes the smaller set when it is no worse.

@@ -143,8 +143,9 @@ void add_common_options(CLI::App& command, Options& options) {
   command.add_option("--witness", settings.witness,
                      "Write inputs on which findings came true into this folder: .npz and test_data_set_0");
   command
-      .add_option("--data", settings.data,
-                  "Run the model on these inputs too: .npz, or ONNX test data (repeatable); a single model")
+      .add_option(
+          "--data", settings.data,
+          "Run the model on these inputs too: .npz, a folder of them, or ONNX test data (repeatable); a single model")
       ->allow_extra_args(false);
   command.add_option("--seed", settings.seed, "For runs on random inputs (default 0)");
   command.add_option("--site", settings.sites, "Search only here: a node, what it computes, or a rule (repeatable)")

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <optional>
 #include <utility>
 
 #include "check/keep_search.h"
@@ -35,20 +36,36 @@ std::vector<std::string> names_of(const Graph& graph, const NodeSet& nodes) {
   return names;
 }
 
-BlockList block_list_of(const ModelAnalysis& model, const CheckPlan& plan, const DataRuns& runs, double seconds_used) {
-  constexpr double kMoment = 1e-3;
+// What the search for nodes to keep in their own format may take: nobody waits much longer for the list than for the
+// check itself. When runs are to come as well, they get half of a time limit at least.
+double keep_list_seconds(const ModelAnalysis& model, const CheckPlan& plan) {
+  constexpr double kMoment = 1e-3, kChecks = 10, kLeast = 0.5, kMost = 30;
+  const double usual = std::clamp(kChecks * model.check_seconds, kLeast, kMost);
   const double limit = plan.check.analysis.time_limit;
-  const KeepOptions options = {
-      .check = plan.check.analysis,
-      .time_limit = limit > 0 ? std::max(limit - seconds_used, kMoment) : keep_list_seconds(model)};
-  const KeepResult found =
+  if (limit == 0) return usual;
+  const double left = std::max(limit - model.read_seconds - model.check_seconds, kMoment);
+  const bool runs = plan.confirm > 0 || plan.verify > 0 || !plan.data.empty();
+  return runs ? std::min(usual, left / 2) : left;
+}
+
+// Before anything is run: how long a run takes is not known beforehand, and the list needs none.
+KeepResult kept_nodes(ModelAnalysis& model, const CheckPlan& plan) {
+  const Clock::time_point start = Clock::now();
+  const KeepOptions options = {.check = plan.check.analysis, .time_limit = keep_list_seconds(model, plan)};
+  KeepResult found =
       find_kept_nodes(model.original, model.original_types, model.bindings, plan.contract, plan.check.target, options);
+  model.list_seconds = seconds_since(start);
+  return found;
+}
+
+BlockList block_list_of(const ModelAnalysis& model, const KeepResult& found, const DataRuns& runs) {
   BlockList list = {
       .present = true, .proved = found.proved, .excused = found.excused, .nodes = names_of(model.original, found.keep)};
   list.note = found.proved ? std::to_string(found.runs) + " analyses" : found.why;
   if (!found.proved) return list;
   runs.tell(found.keep, list);
-  list.note += found.minimal ? ", no node of the list can be left out" : "; no time to see which can be left out";
+  list.note += found.minimal ? ", no node of the list can be left out"
+                             : "; more than is needed, perhaps: no time to see which can be left out";
   constexpr std::size_t kMany = 20;
   if (found.keep.size() > kMany && 2 * found.keep.size() > found.candidates) {
     list.note += "; only " + std::to_string(found.candidates) + " nodes compute floats: little is left to convert";
@@ -57,13 +74,17 @@ BlockList block_list_of(const ModelAnalysis& model, const CheckPlan& plan, const
 }
 
 void fill_report(Report& report, const std::string& path, const CheckPlan& plan) {
-  const Clock::time_point start = Clock::now();
   ModelAnalysis model = analyze_model(path, plan);
   report.options = plan.shown;
   report.read_seconds = model.read_seconds;
   report.check_seconds = model.check_seconds;
   report.notes = model.notes;
   add_claims(report, model, plan.contract, plan.check);
+  // With the backward pass the search for nodes to keep would prove less than was asked.
+  std::optional<KeepResult> kept;
+  const bool listed = plan.check.target != DType::undefined && !plan.check.training;
+  const auto is_open = [](const Finding& finding) { return finding.verdict != Verdict::proved; };
+  if (listed && std::ranges::any_of(model.analysis.findings, is_open)) kept = kept_nodes(model, plan);
   DataRuns runs(model, plan);
   try {
     std::vector<FailingRun> witnesses = run_model(report, model, plan);
@@ -89,9 +110,9 @@ void fill_report(Report& report, const std::string& path, const CheckPlan& plan)
     error.in(path);
     throw;
   }
-  // With the backward pass the search for nodes to keep would prove less than was asked.
-  if (plan.check.target == DType::undefined || report.alarms.empty() || plan.check.training) return;
-  report.block_list = block_list_of(model, plan, runs, seconds_since(start));
+  if (!listed || report.alarms.empty()) return;
+  if (!kept) kept = kept_nodes(model, plan);
+  report.block_list = block_list_of(model, *kept, runs);
   report.block_list.searched = plan.confirm > 0 || !plan.data.empty();
   std::vector<std::string>& failing = report.block_list.failing;
   for (const Alarm& alarm : report.alarms) {

@@ -77,18 +77,16 @@ void tell_verified(Report& report, const VerifyReport& verified) {
   report.unverified = (ended > 0 ? nothing : "no run came to its end") + stops_text(verified);
 }
 
-// What the analysis left of the time limit; a moment at least, so that a limit stays one.
+// What the analysis, and the list of nodes to keep, left of the time limit; a moment at least, so that a limit stays
+// one.
 double time_left(const ModelAnalysis& model, const CheckPlan& plan) {
   const double limit = plan.check.analysis.time_limit;
-  return limit > 0 ? std::max(limit - model.read_seconds - model.check_seconds, 1e-3) : 0;
+  return limit > 0 ? std::max(limit - model.read_seconds - model.check_seconds - model.list_seconds, 1e-3) : 0;
 }
 
-// The same for a search, which leaves something for the list of nodes to keep.
 double search_seconds(const ModelAnalysis& model, const CheckPlan& plan) {
   const double left = time_left(model, plan);
-  if (left == 0) return plan.confirm;
-  const bool listed = plan.check.target != DType::undefined && !plan.check.training;
-  return listed ? left - std::min(keep_list_seconds(model), left / 2) : left;
+  return left == 0 ? plan.confirm : left;
 }
 
 std::vector<FailingRun> verify_model(Report& report, const ModelAnalysis& model, const CheckPlan& plan) {
@@ -100,11 +98,6 @@ std::vector<FailingRun> verify_model(Report& report, const ModelAnalysis& model,
 }
 
 }  // namespace
-
-double keep_list_seconds(const ModelAnalysis& model) {
-  constexpr double kChecks = 10, kLeast = 0.5, kMost = 10;
-  return std::clamp(kChecks * model.check_seconds, kLeast, kMost);
-}
 
 std::vector<FailingRun> run_model(Report& report, const ModelAnalysis& model, const CheckPlan& plan) {
   constexpr double kConfirmSeconds = 2;

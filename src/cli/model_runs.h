@@ -20,10 +20,6 @@ std::vector<FailingRun> run_model(Report& report, const ModelAnalysis& model, co
 // `witnesses`.
 SearchResult search_model(const ModelAnalysis& model, const CheckPlan& plan, std::vector<FailingRun>& witnesses);
 
-// What the search for nodes to keep in their own format may take: nobody waits much longer for the list than for the
-// check itself.
-double keep_list_seconds(const ModelAnalysis& model);
-
 // The engine on LibTorch for requests of so many seconds; null when it was not built. Its process starts with the first
 // question.
 std::unique_ptr<Worker> torch_engine(double seconds);

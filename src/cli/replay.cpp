@@ -16,6 +16,7 @@
 #include "exec/worker.h"
 #include "formats/model_format.h"
 #include "formats/onnx/test_data.h"
+#include "formats/onnx/version_functions.h"
 #include "fuzz/folder.h"
 #include "report/words.h"
 
@@ -110,6 +111,8 @@ void replay_in(const std::string& engine, const WorkerOptions& options, const Wi
     const std::string text = answer.done() ? output_text(witness.graph, outputs)
                                            : std::string(name(answer.outcome)) + ": " + printable(answer.text);
     std::printf("%s %s: %s\n", engine.c_str(), version.c_str(), text.c_str());
+    const std::string apart = answer.outcome == Answer::Outcome::refused ? onnx::versions_apart(witness.graph) : "";
+    if (!apart.empty()) std::printf("  perhaps because %s\n", printable(apart).c_str());
   } catch (const Error& error) {
     std::printf("%s: not run: %s\n", engine.c_str(), printable(error.what()).c_str());
   }

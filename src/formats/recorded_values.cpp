@@ -76,7 +76,7 @@ RecordedValues read_folder(const std::string& folder, const std::vector<fs::path
   for (const fs::path& entry : entries) {
     if (entry.extension() == ".pb" && !is_test_file(entry.stem().string())) read_tensor(entry, run);
   }
-  if (run.values.empty()) throw Error(folder + ": holds no .pb files");
+  if (run.values.empty()) throw Error(folder + ": holds no .npz or .pb files");
   return run;
 }
 
@@ -86,11 +86,14 @@ std::vector<RecordedValues> read_recorded(const std::string& path, const Graph& 
   if (!fs::is_directory(path)) return {read_arrays(path)};
   const std::vector<fs::path> entries = entries_of(path);
   std::vector<RecordedValues> runs;
+  bool loose = false;
   for (const fs::path& entry : entries) {
     const bool data_set = fs::is_directory(entry) && entry.filename().string().starts_with("test_data_set_");
     if (data_set) runs.push_back(read_folder(entry.string(), entries_of(entry.string()), graph));
+    else if (entry.extension() == ".npz") runs.push_back(read_arrays(entry.string()));
+    loose |= entry.extension() == ".pb";
   }
-  if (runs.empty()) runs.push_back(read_folder(path, entries, graph));
+  if (runs.empty() || loose) runs.push_back(read_folder(path, entries, graph));
   return runs;
 }
 

@@ -17,9 +17,9 @@ struct RecordedValues {
   std::vector<std::pair<std::string, Datum>> values = {};
 };
 
-// An .npz file, a folder of TensorProto files, or a folder of test_data_set_* folders: one run each. The name in a
-// TensorProto says which value it is; input_K.pb and output_K.pb without a name of the model go by their number.
-// Throws Error naming the file.
+// An .npz file, a folder of TensorProto files, or a folder of .npz files and test_data_set_* folders: one run each. The
+// name in a TensorProto says which value it is; input_K.pb and output_K.pb without a name of the model go by their
+// number. Throws Error naming the file.
 std::vector<RecordedValues> read_recorded(const std::string& path, const Graph& graph);
 
 }  // namespace finity

@@ -1,5 +1,6 @@
 #include "check/keep_search.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "formats/text/text.h"
@@ -67,9 +68,26 @@ TEST(KeepSearch, SaysWhyItFails) {
   const KeepResult result = search(graph, "x:[-1e6,1e6]");
   EXPECT_FALSE(result.proved);
   EXPECT_NE(result.why, "");
-  const KeepResult stopped = search(sum_of_squares(), "x:[-100,100]", DType::float16, {.max_runs = 2});
-  EXPECT_FALSE(stopped.proved);
-  EXPECT_EQ(stopped.why, "the search was stopped after 2 analyses");
+}
+
+// Without time for single steps the list is longer than it need be, and proved all the same.
+TEST(KeepSearch, CutOffItGivesAnUpperBound) {
+  const Graph graph = sum_of_squares();
+  for (const KeepOptions& options : {KeepOptions{.max_runs = 2}, KeepOptions{.time_limit = 1e-9}}) {
+    const KeepResult bound = search(graph, "x:[-100,100]", DType::float16, options);
+    EXPECT_TRUE(bound.proved) << bound.why;
+    EXPECT_FALSE(bound.minimal);
+    EXPECT_LE(bound.runs, 4);
+    const std::vector<std::string> kept = names(graph, bound.keep);
+    for (const char* needed : {"sum", "shift", "root"}) EXPECT_THAT(kept, testing::Contains(needed));
+    EXPECT_THAT(kept, testing::Not(testing::Contains("squash")));  // reads and feeds nothing that is too large
+  }
+  // What nothing helps against, nothing helps against in a hurry either.
+  const Graph negate = parse_graph("opset 17\ngraph g (x: float32[4]) -> (y) { y = Neg(x) @ \"negate\" }", "g");
+  const KeepResult none = search(negate, "x:[-1e6,1e6]", DType::float16, {.max_runs = 2});
+  EXPECT_FALSE(none.proved);
+  EXPECT_LE(none.runs, 4);
+  EXPECT_TRUE(none.why.starts_with("the search was stopped after ")) << none.why;
 }
 
 // ---- what is kept ----------------------------------------------------------

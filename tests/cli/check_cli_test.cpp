@@ -228,7 +228,7 @@ TEST(Check, BadValuesAreOneLineAndExitTwo) {
   write_file_atomically(folder.file("strange.npz"), write_npz({{"p", four_floats(0, 0, 0, 0)}}));
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"missing.npz", "missing.npz"},
-      {"empty", "empty: holds no .pb files"},
+      {"empty", "empty: holds no .npz or .pb files"},
       {"broken", "broken/0.pb: "},
       {"text.npz", "text.npz: is neither an .npz file nor a folder"},
       {"strange.npz", "strange.npz: none of its 1 names is in the model"},

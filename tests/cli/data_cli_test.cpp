@@ -1,6 +1,7 @@
 // Runs on data that people have: what comes true on them, and what was seen beside what is proved.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/atomic_file.h"
@@ -57,6 +58,24 @@ TEST_F(Data, WhatWasSeenStandsBesideWhatIsProved) {
   // Without a conversion only the data are run.
   const Json plain = checked("--as float32 --data small.npz");
   EXPECT_TRUE(plain.at("findings").empty());
+}
+
+// One of many files is the one that fails.
+TEST_F(Data, AFolderOfFilesIsARunForEach) {
+  std::filesystem::create_directories(folder_.file("samples"));
+  write_input("samples/a.npz", 1);
+  write_input("samples/b.npz", 90);
+  const Finished finished = run("check --as float16 --data samples --keep-list keep.txt " + kSum);
+  EXPECT_NE(finished.output.find("confirmed FN205"), std::string::npos) << finished.output;
+  const auto runs_of = [&](const char* data) {
+    return checked(std::string("--as float16 --data ") + data).at("keep_nodes").at("observed_runs").get<int>();
+  };
+  EXPECT_EQ(runs_of("samples"), runs_of("samples/a.npz") + 1);
+  EXPECT_EQ(read_text_file(folder_.file("keep.txt")), "sum\nshift\nroot\n");
+  write_input("samples/c.npz", 1000);
+  const Finished outside = run("check --as float16 --data samples " + kSum);
+  EXPECT_EQ(outside.exit_code, 2);
+  EXPECT_NE(outside.output.find("c.npz"), std::string::npos) << outside.output;
 }
 
 TEST_F(Data, BadDataAreErrors) {

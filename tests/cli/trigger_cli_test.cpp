@@ -8,6 +8,9 @@
 
 #include "base/atomic_file.h"
 #include "cli/cli_support.h"
+#include "formats/onnx/onnx.h"
+#include "formats/onnx/version_functions.h"
+#include "ops/table/composite.h"
 #include "support/paths.h"
 #include "support/support.h"
 
@@ -50,6 +53,27 @@ TEST_F(Trigger, WitnessesAreReplayed) {
   const Finished missing = run("replay nowhere");
   EXPECT_EQ(missing.exit_code, 2);
   EXPECT_TRUE(contains(missing.output, "nowhere")) << missing.output;
+}
+
+// The backward pass is of a newer operator set than the model, and has to be told apart from it in the file.
+TEST_F(Trigger, WitnessesOfOldModelsSayWhyLibrariesRefuseThem) {
+  const auto reason = [&](const std::string& opset, const std::string& reduce) {
+    write_file_atomically(folder_.file("m.txt"), "opset " + opset + R"(
+graph g (x: float32[4]) -> (y) {
+  const axes: int64[1] = {0}
+  r = Sqrt(x) @ "root"
+  y = )" + reduce + "\n}\n");
+    fs::remove_all(folder_.file("w"));
+    run("trigger --train --engine reference --range 'x:[0,1]' --witness w m.txt");
+    std::vector<Note> notes;
+    const auto entry = fs::directory_iterator(folder_.file("w"));
+    return onnx::versions_apart(read_onnx((entry->path() / "model.onnx").string(), notes));
+  };
+  const std::string old = reason("11", "ReduceSum(r) {axes = [0], keepdims = 0}");
+  EXPECT_TRUE(contains(old, "imports operator set 11, and ")) << old;
+  EXPECT_TRUE(contains(old, "export the model for a newer set")) << old;
+  // One operator set for both leaves nothing to say.
+  EXPECT_EQ(reason(std::to_string(kPartOpset), "ReduceSum(r, axes) {keepdims = 0}"), "");
 }
 
 // Somebody wants to see what an image looks like that makes a model fail.

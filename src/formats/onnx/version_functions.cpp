@@ -99,4 +99,20 @@ void VersionFunctions::write(WireWriter& out) const {
   }
 }
 
+std::string versions_apart(const Graph& graph) {
+  const VersionFunctions functions(graph);
+  const Node* newest = nullptr;
+  for (const Node& node : graph.nodes()) {
+    if (functions.needed(node) && (newest == nullptr || node.version > newest->version)) newest = &node;
+  }
+  if (newest == nullptr) return {};
+  const int imported = functions.imports().find(newest->domain)->second;
+  return "the model imports operator set " + std::to_string(imported) + ", and " + describe(graph, *newest) +
+         " means that of set " + std::to_string(newest->version) +
+         ": it stands in a model function that imports this one, which not every library observes" +
+         (newest->version > imported
+              ? "; export the model for a newer set, " + std::to_string(newest->version) + " at best"
+              : "");
+}
+
 }  // namespace finity::onnx

@@ -40,4 +40,8 @@ class VersionFunctions {
   std::map<std::string, const Wrapper*> by_key_;
 };
 
+// For people whose library refuses a model that needs such functions: which node, and what would help. "" when none is
+// needed.
+std::string versions_apart(const Graph& graph);
+
 }  // namespace finity::onnx
