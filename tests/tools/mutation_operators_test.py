@@ -113,8 +113,12 @@ class Samples(unittest.TestCase):
         self.assertNotIn("src/ops/extra/text/regex.cpp", paths)
         self.assertNotIn("src/check/analyze.cpp", paths)
 
+    def test_text_of_a_mutant(self):
+        (found,) = [m for m in mutants_of("a;\n  r = a < b;\nc;\n") if m.operator == "comparison"]
+        self.assertEqual(mutate.with_mutant("a;\n  r = a < b;\nc;\n", found), "a;\n  r = a <= b;\nc;\n")
+
     def test_share(self):
-        verdicts = [mutate.Verdict("a", None, result) for result in ["killed"] * 3 + ["survived", "invalid"]]
+        verdicts = [mutate.Verdict("a", None, result) for result in ["killed"] * 3 + ["survived", "invalid", "same"]]
         self.assertEqual(mutate.share_killed(verdicts), 75)
 
 
