@@ -124,6 +124,8 @@ const std::vector<Op> kRows = {
      "[1]))"},
     {"(torch.linalg_vector_norm(x, -float(\"inf\"), [0], True), torch.linalg_vector_norm(x, 2.5), "
      "torch.frobenius_norm(x, [0, 1]))"},
+    {"(self.b.sum(1), (self.v * 2, self.u + 1))"},  // no part of it depends on x
+    {"[self.v * 2, self.u + 1]"},
     {"(torch.cumsum(x, 0), torch.cumsum(x, -1), torch.cumsum(self.b, 1), torch.cumsum(x, 1, dtype=7))"},
     {"x / torch.clamp_min(torch.norm(x, 2, [1], True), 1e-12).expand_as(x)"},
 };
@@ -235,6 +237,9 @@ const std::vector<Op> kShapes = {
     {"(torch.pad(x, [1, 2], \"reflect\"), torch.pad(x, [1, 2], \"replicate\"), torch.pad(x, [1, 2], \"circular\"))",
      {2, 3, 5}},
     {"(torch.reflection_pad2d(x, [1, 1, 2, 1]), torch.replication_pad2d(x, [1, 1, 2, 1]))", {1, 2, 4, 4}},
+    {"(torch.reflection_pad2d(x, [-1, 2, 3, -1]), torch.replication_pad2d(x, [3, -4, -1, 2]), "
+     "torch.pad(x, [3, -1, -2, 1], mode=\"circular\"))",
+     {1, 2, 4, 4}},
 };
 
 const std::vector<Op> kIndices = {

@@ -201,7 +201,14 @@ ValueId padded(ScriptCall& call, ValueId x, const Ints& pads, const std::string&
     ends.at(2 * rank - 1 - i) = pads[2 * i + 1];
   }
   if (mode == "constant") return call.add("Pad", {x, call.vector_of(ends), call.number_like(value, x)});
-  return call.add("Pad", {x, call.vector_of(ends)}, {{"mode", mode}});
+  // LibTorch mirrors and repeats elements that the other end cuts off; what goes around is what is left.
+  const bool cuts = mode != "wrap" && std::ranges::any_of(ends, [](std::int64_t end) { return end < 0; });
+  if (!cuts) return call.add("Pad", {x, call.vector_of(ends)}, {{"mode", mode}});
+  Ints added = ends, cut = ends;
+  for (std::int64_t& end : added) end = std::max<std::int64_t>(end, 0);
+  for (std::int64_t& end : cut) end = std::min<std::int64_t>(end, 0);
+  const ValueId wide = call.add("Pad", {x, call.vector_of(added)}, {{"mode", mode}});
+  return call.add("Pad", {wide, call.vector_of(cut), call.number_like(0, x)});
 }
 
 void pad(ScriptCall& call) {

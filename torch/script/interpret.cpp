@@ -153,6 +153,15 @@ void Interpreter::add_outputs(const ScriptItem& item) {
     for (const ScriptItem& one : item.items) add_outputs(one);
     return;
   }
+  // What does not depend on inputs was folded by LibTorch, with the tuple or list around it.
+  if (item.is_constant() && item.constant.isTuple()) {
+    for (const c10::IValue& one : item.constant.toTupleRef().elements()) add_outputs({.constant = one});
+    return;
+  }
+  if (item.is_constant() && item.constant.isList()) {
+    for (const c10::IValue& one : item.constant.toListRef()) add_outputs({.constant = one});
+    return;
+  }
   const bool constant =
       item.is_constant() && (item.constant.isTensor() || item.constant.isScalar() || item.constant.isBool());
   if (item.id.valid()) graph_.add_output(item.id);
