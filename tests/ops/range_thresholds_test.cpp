@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "base/rng.h"
+#include "one_node.h"
 #include "ops/shared/function_range.h"
 #include "tensor/float_formats.h"
 
@@ -191,6 +193,28 @@ TEST(Thresholds, WavesTurnInsideAnInterval) {
   // No number of these formats is close enough to a pole for an infinity.
   for (const DType dtype : {DType::bfloat16, DType::float32, DType::float64}) {
     EXPECT_TRUE(tan_of(dtype, any_finite(dtype), kUlps).is_finite()) << name(dtype);
+  }
+}
+
+// ---- attributes --------------------------------------------------------------------------
+
+// Some libraries round an attribute to the format of the operand first, others compute with all of it.
+TEST(Thresholds, AttributesHoldAsWrittenAndRounded) {
+  Rng rng(3);
+  for (const DType dtype : {DType::float16, DType::bfloat16, DType::float32}) {
+    for (int trial = 0; trial < 200; ++trial) {
+      const double alpha = static_cast<float>(rng.uniform(-2, 2)), x = round_to(dtype, rng.uniform(-8, -1));
+      const Type type = Type::tensor_of(dtype, Dims{1});
+      Attrs attrs;
+      attrs.set("alpha", static_cast<float>(alpha));
+      const OneNode node(*find_op("", "LeakyRelu"), 16, attrs, {type});
+      const Range scale = attribute_range(dtype, alpha), y = node.range({point(x)});
+      for (const double read : {alpha, round_to(dtype, alpha)}) {
+        EXPECT_TRUE(scale.contains(read)) << name(dtype) << " " << alpha << ": " << to_string(scale);
+        EXPECT_TRUE(y.contains(round_to(dtype, read * x)))
+            << name(dtype) << " " << alpha << " * " << x << ": " << to_string(y);
+      }
+    }
   }
 }
 
