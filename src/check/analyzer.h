@@ -33,6 +33,7 @@ struct Flags {
 
 // A machine that flushes takes every number below the smallest normal one for zero, in operands and in results.
 void flush_subnormals(AbsTensor& range);
+bool may_be_flushed(const AbsTensor& range);
 bool has_subnormals(const Tensor& tensor);
 
 // Formats whose nodes libraries may compute in float32.

@@ -230,6 +230,8 @@ void Analyzer::store_outputs(NodeId id, const Node& node, NodeResult result, con
       result_.notes.push_back({describe(graph_, node), "nothing is known of output " + std::to_string(i)});
     }
     if (range.dtype == DType::undefined) range.dtype = types_[out].dtype;
+    // What only hands on its operand may flush what the operand still holds.
+    if (options_.ranges.flush_subnormals && may_be_flushed(range)) range.identity = {};
     if (rounds && is_narrow(range.dtype)) {
       loosen(range);
       range.identity = {};

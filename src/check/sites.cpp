@@ -28,12 +28,17 @@ Range flushed(Range range, double normal) {
 
 }  // namespace
 
+bool may_be_flushed(const AbsTensor& range) {
+  if (!is_float(range.dtype)) return false;
+  const double normal = min_normal(range.dtype);
+  return std::ranges::any_of(range.cells, [&](const Range& cell) { return may_be_flushed(cell, normal); });
+}
+
 void flush_subnormals(AbsTensor& range) {
   if (!is_float(range.dtype)) return;
   const double normal = min_normal(range.dtype);
   const auto flush = [&](const Range& cell) { return flushed(cell, normal); };
-  const auto touches = [&](const Range& cell) { return may_be_flushed(cell, normal); };
-  if (std::ranges::any_of(range.cells, touches)) {
+  if (may_be_flushed(range)) {
     for (Range& cell : range.cells) cell = flush(cell);
     range.exact.reset();
     for (Relation& relation : range.relations) relation = flushed(relation, range.dtype, flush);

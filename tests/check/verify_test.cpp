@@ -29,6 +29,20 @@ std::string failure(const Checked& test) {
   return "no error";
 }
 
+// A machine that flushes what Relu gives need not flush what it was given.
+TEST(Verify, WhatIsHandedOnIsNotTheSameWhereItMayBeFlushed) {
+  CheckOptions options;
+  options.ranges.flush_subnormals = true;
+  const auto is_same = [&](std::string_view range) {
+    Checked test = small("c = Relu(x)\n y = Sub(x, c)\n", {range});
+    test.analysis = analyze(test.graph, test.types, test.premises, options);
+    EXPECT_EQ(failure(test), "no error");
+    return test.analysis.ranges[test.value("c").at()].identity == test.value("x");
+  };
+  EXPECT_FALSE(is_same("x:[0,1e-37]"));
+  EXPECT_TRUE(is_same("x:[0.1,1]"));
+}
+
 TEST(Verify, AModelThatIsRight) {
   const Checked test = small(
       "e = Exp(x)\n s = ReduceSum(e, a) {keepdims = 1}\n const a: int64[1] = {1}\n y = Div(e, s)\n", {"x:[-5,5]"});
