@@ -153,7 +153,8 @@ class Searches {
       stopped_.insert(at);
       return;
     }
-    known_.push_back(run);
+    // What could not be run is tried again the next time.
+    if (run.error.empty()) known_.push_back(run);
     if (!options_.resume.empty()) write_file_atomically(options_.resume, to_json_lines(known_));
     if (::isatty(STDERR_FILENO) == 0) {
       std::fprintf(stderr, "%zu/%zu %s\n", ++finished_, open_.size(), line_of(run).c_str());
