@@ -100,7 +100,7 @@ void fill_report(Report& report, const std::string& path, const CheckPlan& plan)
     if (!plan.check.compat.empty()) {
       // Numbers to compare, no proof: what was taken for granted does not hold.
       report.complete = false;
-      report.not_checked.why.push_back("--compat is not sound");
+      report.not_checked.why.emplace_back("--compat is not sound");
     }
     add_failures(report, model.graph, witnesses);
     add_searches(report, searched);

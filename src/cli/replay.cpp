@@ -59,7 +59,7 @@ nlohmann::json read_description(const fs::path& folder) {
   if (!fs::is_regular_file(path)) return {};
   const auto file = MappedFile::open(path.string());
   const std::string_view text(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
-  const auto json = nlohmann::json::parse(text, nullptr, false);
+  auto json = nlohmann::json::parse(text, nullptr, false);
   if (json.is_discarded() || !json.is_object()) throw Error(path.string() + ": is not JSON");
   return json;
 }

@@ -107,7 +107,7 @@ void Record::add_pairs(const Model& model, const std::vector<Trace>& traces, con
 
 double Record::heard(std::int64_t model) {
   const std::vector<Row> rows = database_->query("SELECT distance FROM heard WHERE model = ?", {whole(model)});
-  const double* distance = rows.empty() ? nullptr : std::get_if<double>(&rows[0][0]);
+  const double* distance = rows.empty() ? nullptr : std::get_if<double>(rows.front().data());
   return distance == nullptr ? 0 : *distance;
 }
 

@@ -21,7 +21,7 @@ struct RunName {
 };
 
 // Throws Error naming the folder that holds no run.
-std::vector<Table> tables_of(const std::vector<RunName>& runs);
+std::vector<Table> tables_of(const std::vector<RunName>& names);
 
 // "text", "csv", "markdown" or "json". Throws Error naming them.
 std::string in_format(const std::vector<Table>& tables, std::string_view format);

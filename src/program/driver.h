@@ -73,8 +73,8 @@ class Driver {
   bool close(const std::vector<NodeId>& nodes);
   bool weights_are_finite() const;
   bool weights_are_in_reach() const;
-  const Suspect* suspect_of(NodeId node) const;
-  NodeId forward_of(NodeId node) const;
+  const Suspect* suspect_of(NodeId id) const;
+  NodeId forward_of(NodeId id) const;
   std::vector<NodeId> failing_nodes(bool backward);
   bool trained_to_failure(const TrainingRun& run, std::size_t last);
   // Whether what is fed fails at the site where it was found.
