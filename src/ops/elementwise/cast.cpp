@@ -123,7 +123,8 @@ void cast_gradient(BuildCall& call) { call.give(0, call.cast(call.grad(0), call.
 const OpDef kOps[] = {
     {.identity =
          {.name = "Cast",
-          .summary = "elements converted to another dtype",
+          .summary = "each element converted to another dtype: to an integer by dropping the fraction, to bool by "
+                     "asking whether it is zero, to a narrower float by rounding",
           .signature =
               "(input: T1) -> (output: T2) where T1: number | bool | string | float8 | uint4 | int4 | uint2 | int2, "
               "T2: number | bool | string | float8 | uint4 | int4 | uint2 | int2",

@@ -210,7 +210,8 @@ bool draw_matmul(DrawCall& call) {
 
 const OpDef kOps[] = {
     {.identity = {.name = "MatMul",
-                  .summary = "matrix product by numpy's rules",
+                  .summary =
+                      "product of matrices in the last two axes, the others lined up and repeated, by numpy's rules",
                   .signature = "(A: T, B: T) -> (Y: T) where T: number",
                   .tf = "BatchMatMulV2"},
      .meaning =

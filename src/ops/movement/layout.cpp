@@ -414,7 +414,8 @@ const OpDef kOps[] = {
      .traits = {.exact = true, .light = true, .elements = ElementSource::moved, .order = OrderKind::insert_axes},
      .drawing = {.operands = draw_unsqueeze, .often = 1}},
     {.identity = {.name = "Transpose",
-                  .summary = "axes in another order, reversed by default",
+                  .summary =
+                      "axes in another order: axis i of the result is axis perm[i] of the input; reversed by default",
                   .signature = "(data: T) -> (transposed: T) where T: any",
                   .attrs = "perm: ints",
                   .tf = "Transpose"},

@@ -253,10 +253,12 @@ const OpDef kOps[] = {
           .not_finite = NotFinite::said},
      .analysis = {.range = range_reduce_product, .vjp = reduce_product_gradient, .overflow = "FN205"},
      .drawing = {.operands = draw_reduce_axes, .ends = Ends::given}},
-    {.identity = {.name = "ReduceSumSquare",
-                  .summary = "sum of squares over axes; 0 for no elements",
-                  .signature = kReduce,
-                  .attrs = kAttrs},
+    {.identity =
+         {.name = "ReduceSumSquare",
+          .summary =
+              "sum of squares over axes; 0 for no elements; without axes and with noop_with_empty_axes=1, each square",
+          .signature = kReduce,
+          .attrs = kAttrs},
      .meaning = {.infer = infer_reduce,
                  .eval = eval_reduce<SumOfSquares>,
                  .freedom = kSumFreedom,

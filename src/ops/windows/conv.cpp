@@ -144,7 +144,8 @@ void causal_conv_gradient(BuildCall& call) {
 const OpDef kOps[] = {
     {.identity =
          {.name = "Conv",
-          .summary = "convolution over any number of spatial axes",
+          .summary = "convolution over any number of spatial axes: the sum of kernel times input under each window, "
+                     "plus the bias; padding counts as zeros",
           .signature = "(X: T, W: T, B?: T) -> (Y: T) where T: float",
           .attrs =
               "auto_pad: string = NOTSET {NOTSET, SAME_UPPER, SAME_LOWER, VALID}; kernel_shape: ints; strides: ints; "

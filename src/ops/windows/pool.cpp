@@ -207,7 +207,7 @@ constexpr std::string_view kMaxFreedom =
 
 const OpDef kOps[] = {
     {.identity = {.name = "MaxPool",
-                  .summary = "largest element of each window, and where it is",
+                  .summary = "largest element of each window, and where it is; padding never wins",
                   .signature = "(X: T) -> (Y: T, Indices?: int64) where T: float | int8 | uint8",
                   .attrs = "auto_pad: string = NOTSET {NOTSET, SAME_UPPER, SAME_LOWER, VALID}; kernel_shape: ints; "
                            "strides: ints; dilations: ints since 10; pads: ints; ceil_mode: int = 0 since 10; "
@@ -223,7 +223,8 @@ const OpDef kOps[] = {
      .traits = {.exact = true, .rises = true},
      .drawing = {.operands = draw_pool, .ends = Ends::given, .often = 1}},
     {.identity = {.name = "AveragePool",
-                  .summary = "mean of each window",
+                  .summary = "mean of each window: its elements divided by how many there are; count_include_pad=1 "
+                             "counts the padding, too, but never what ceil_mode adds beyond it",
                   .signature = "(X: T) -> (Y: T) where T: float",
                   .attrs = "auto_pad: string = NOTSET {NOTSET, SAME_UPPER, SAME_LOWER, VALID}; kernel_shape: ints; "
                            "strides: ints; dilations: ints since 19; pads: ints; ceil_mode: int = 0 since 10; "
