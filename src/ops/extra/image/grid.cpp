@@ -357,14 +357,19 @@ void infer_like_second(InferCall& call) {
   if (call.ranked(1)) call.set_shape(0, call.shape(1));
 }
 
+// What arrives at each sample of X, operand 1, by the grid, operand 2.
+std::vector<double> arriving_at_samples(const EvalCall& call) {
+  const Dims dims = sizes_of(sampled_shape(shape_of(call.in(1)), shape_of(call.in(2))));
+  if (call.in(0).dims() != dims) {
+    throw Error("dY has shape " + to_string(call.in(0).dims()) + ", expected " + to_string(dims));
+  }
+  return elements<double>(call.in(0));
+}
+
 // Every output gives its gradient to the pixels it was made of.
 void eval_grid_sample_gradient(EvalCall& call) {
-  const Tensor &arriving = call.in(0), &x = call.in(1), &grid = call.in(2);
-  const Dims dims = sizes_of(sampled_shape(shape_of(x), shape_of(grid)));
-  if (arriving.dims() != dims) {
-    throw Error("dY has shape " + to_string(arriving.dims()) + ", expected " + to_string(dims));
-  }
-  const std::vector<double> from = elements<double>(arriving);
+  const Tensor &x = call.in(1), &grid = call.in(2);
+  const std::vector<double> from = arriving_at_samples(call);
   std::vector<double> to(static_cast<std::size_t>(x.size()));
   for_each_sample(x, grid, sampling_of(call), [&](std::int64_t image, std::size_t at, const std::vector<Tap>& taps) {
     for (const Tap& tap : taps) {
@@ -380,16 +385,12 @@ void infer_like_third(InferCall& call) {
 
 // A position moves all channels that are read there.
 void eval_grid_slopes(EvalCall& call) {
-  const Tensor &arriving = call.in(0), &x = call.in(1), &grid = call.in(2);
-  const Dims dims = sizes_of(sampled_shape(shape_of(x), shape_of(grid)));
-  if (arriving.dims() != dims) {
-    throw Error("dY has shape " + to_string(arriving.dims()) + ", expected " + to_string(dims));
-  }
+  const Tensor &x = call.in(1), &grid = call.in(2);
   const Sampling sampling = sampling_of(call);
-  const std::vector<double> from = elements<double>(arriving), pixels = elements<double>(x);
+  const std::vector<double> from = arriving_at_samples(call), pixels = elements<double>(x);
   std::vector<double> to(static_cast<std::size_t>(grid.size()));
   const std::size_t axes = x.dims().size() - 2;
-  const auto points = static_cast<std::size_t>(element_count(std::span(dims).subspan(2)));
+  const auto points = static_cast<std::size_t>(element_count(std::span(call.in(0).dims()).subspan(2)));
   const auto channels = static_cast<std::size_t>(x.dim(1));
   for (std::size_t axis = 0; axis < axes; ++axis) {
     const auto size = static_cast<double>(x.dims()[x.dims().size() - 1 - axis]);
@@ -461,7 +462,7 @@ const OpDef kOps[] = {
                   .domain = "finity",
                   .summary = "what arrives at linear samples of X, given back to the positions of the grid",
                   .signature = "(dY: T, X: T, grid: U) -> (dGrid: U) where T: float, U: float",
-                  .attrs = "mode: string {bilinear, bicubic, linear, cubic, nearest}; "
+                  .attrs = "mode: string {bilinear, linear}; "
                            "padding_mode: string = zeros {zeros, border, reflection}; align_corners: int = 0"},
      .meaning = {.infer = infer_like_third,
                  .eval = eval_grid_slopes,
