@@ -84,10 +84,19 @@ void fill_in(BenchRun& run, const GristBug& bug, const ProgramOutcome& outcome) 
   if (!outcome.hit && !ended) run.error = outcome.stopped;
 }
 
-void copy_result(BenchRun& run, const BenchRun& done) {
+// A failure that ends the run of one bug may be at another's operation.
+void copy_result(BenchRun& run, const GristBug& bug, const BenchRun& done) {
   BenchRun copy = done;
   copy.bug = run.bug;
+  copy.at_bug = done.hit && is_at_bug(bug, done.node);
+  if (!copy.at_bug) copy.own_seconds = 0;
+  else if (!done.at_bug) copy.own_seconds = done.seconds;
   run = std::move(copy);
+}
+
+// Plain training that ends with any failure does not know which bug it is asked for.
+bool pursues_a_site(const BenchRun& run) {
+  return run.strategy != name(Strategy::plain) || until_of(run) != Until::any_failure;
 }
 
 Json to_json(const BenchRun& run) {
@@ -193,7 +202,8 @@ const Program& Bench::program_of_bug(const GristBug& bug) {
 
 std::string Bench::key_of(const GristBug& bug, const BenchRun& run) {
   program_of_bug(bug);
-  return sites_of(bug).front() + "|" + question_text(run) + "|" + std::to_string(kept_number_);
+  const std::string site = pursues_a_site(run) ? sites_of(bug).front() : "";
+  return site + "|" + question_text(run) + "|" + std::to_string(kept_number_);
 }
 
 void Bench::remember(const BenchRun& run) {
@@ -207,7 +217,7 @@ void Bench::run(BenchRun& run) {
   const Program& program = program_of_bug(*bug);
   const std::string key = key_of(*bug, run);
   if (const auto found = done_.find(key); found != done_.end()) {
-    copy_result(run, found->second);
+    copy_result(run, *bug, found->second);
     return;
   }
   ProgramSearch search = {.strategy = strategy_from_name(run.strategy),

@@ -67,7 +67,8 @@ class Bench {
  public:
   Bench(DigitData digits, BenchSearch search) : digits_(std::move(digits)), search_(std::move(search)) {}
 
-  // Fills in what came of it; a bug whose program, site and question were run before gets that result.
+  // Fills in what came of it; a bug whose program, site and question were run before gets that result. Plain training
+  // has no site: the bugs of a program share its run.
   void run(BenchRun& run);
   // A run of before, for its duplicates. Ignores what is no bug of this bench.
   void remember(const BenchRun& run);

@@ -47,12 +47,18 @@ TEST(BenchRuns, DuplicatesShareARun) {
   EXPECT_EQ(runs[4].seconds, runs[0].seconds);
 }
 
-TEST(BenchRuns, BugsOfOneProgramAreSearchedApart) {
+TEST(BenchRuns, BugsOfOneProgramAreSearchedApartUnlessItIsOnlyTrained) {
   int searches = 0;
   const std::vector<BenchRun> runs = all_runs(options_for({"2"}), searches);
   ASSERT_EQ(runs.size(), 8U);
-  EXPECT_EQ(searches, 8);
+  EXPECT_EQ(searches, 6);
   EXPECT_EQ(runs.front().node, "log");
+  EXPECT_TRUE(runs.front().at_bug);
+  // 2b, trained plainly: the run of 2a, which failed at the other logarithm.
+  EXPECT_EQ(runs[4].node, "log");
+  EXPECT_TRUE(runs[4].hit);
+  EXPECT_FALSE(runs[4].at_bug);
+  EXPECT_EQ(runs[4].own_seconds, 0);
   EXPECT_EQ(runs.back().node, "log_not");
 }
 
