@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "backends/backends.h"
 #include "base/mapped_file.h"
 #include "cli/commands.h"
 #include "cli/program_witness.h"
@@ -13,7 +14,6 @@
 #include "exec/first_failure.h"
 #include "exec/reference.h"
 #include "exec/torch_worker.h"
-#include "exec/worker.h"
 #include "formats/model_format.h"
 #include "formats/onnx/test_data.h"
 #include "formats/onnx/version_functions.h"
@@ -98,24 +98,65 @@ bool replay_reference(const Witness& witness) {
   return !first.empty();
 }
 
-void replay_in(const std::string& engine, const WorkerOptions& options, const Witness& witness) {
-  Worker worker(options);
+// What a library gives with the model as it is, or as it optimises it.
+std::string replay_text(Worker& worker, Request request, Optimisation level, const Graph& graph) {
+  request.level = level;
+  const Answer answer = worker.run(request);
+  if (!answer.done()) {
+    const std::string apart = answer.outcome == Answer::Outcome::refused ? onnx::versions_apart(graph) : "";
+    return std::string(name(answer.outcome)) + ": " + printable(answer.text) +
+           (apart.empty() ? "" : "\n  perhaps because " + printable(apart));
+  }
+  std::vector<Datum> outputs;
+  for (const auto& [name, datum] : answer.outputs) outputs.push_back(datum);
+  return output_text(graph, outputs);
+}
+
+void replay_in(Backend& backend, const Witness& witness) {
+  const auto library = std::string(backend.kind().library.substr(0, backend.kind().library.find(',')));
   Request request = {.model = witness.bytes};
   for (const auto& [name, datum] : witness.inputs) request.run.inputs.emplace_back(name, datum);
   for (const ValueId id : witness.graph.main().outputs) request.run.outputs.push_back(witness.graph.value(id).name);
   try {
-    const std::string version = worker.hello().version;
-    const Answer answer = worker.run(request);
-    std::vector<Datum> outputs;
-    for (const auto& [name, datum] : answer.outputs) outputs.push_back(datum);
-    const std::string text = answer.done() ? output_text(witness.graph, outputs)
-                                           : std::string(name(answer.outcome)) + ": " + printable(answer.text);
-    std::printf("%s %s: %s\n", engine.c_str(), version.c_str(), text.c_str());
-    const std::string apart = answer.outcome == Answer::Outcome::refused ? onnx::versions_apart(witness.graph) : "";
-    if (!apart.empty()) std::printf("  perhaps because %s\n", printable(apart).c_str());
+    Worker& worker = backend.worker();
+    const std::string title = library + " " + worker.hello().version;
+    const std::string text = replay_text(worker, request, Optimisation::none, witness.graph);
+    std::printf("%s: %s\n", title.c_str(), text.c_str());
+    if (!backend.kind().levels) return;
+    const std::string optimised = replay_text(worker, request, Optimisation::all, witness.graph);
+    if (optimised != text) std::printf("%s, optimised: %s\n", title.c_str(), optimised.c_str());
   } catch (const Error& error) {
-    std::printf("%s: not run: %s\n", engine.c_str(), printable(error.what()).c_str());
+    std::printf("%s: not run: %s\n", library.c_str(), printable(error.what()).c_str());
   }
+}
+
+// A library of ONNX Runtime that somebody names is taken in place of one that is installed.
+std::optional<Backend> named_onnxruntime(const Options& options) {
+  const char* set = std::getenv("FINITY_ONNXRUNTIME");
+  const std::string library = !options.onnxruntime.empty() ? options.onnxruntime : set != nullptr ? set : "";
+  if (library.empty()) return std::nullopt;
+  const std::string program = program_beside("onnxruntime-worker");
+  if (program.empty()) throw Error("the program onnxruntime-worker is not beside finity");
+  return Backend(parse_backend("ort"), {.command = {program, library}});
+}
+
+// Those that were asked for; else LibTorch and ONNX Runtime, as far as they are there.
+std::vector<Backend> libraries(const Options& options) {
+  std::vector<Backend> found;
+  if (!options.backends.empty()) {
+    for (const BackendName& name : parse_backends(options.backends)) found.push_back(open_backend(name));
+    return found;
+  }
+  std::optional<Backend> named = named_onnxruntime(options);
+  for (const char* name : {"torch", "ort"}) {
+    try {
+      if (named && std::string_view(name) == "ort") found.push_back(std::move(*named));
+      else found.push_back(open_backend(name));
+    } catch (const Error&) {
+      continue;  // it is not installed
+    }
+  }
+  return found;
 }
 
 // Of a run without complaints. What is not decided was not found right.
@@ -154,23 +195,18 @@ int replay_finding(const Options& options) {
 
 int replay(const Options& options) {
   if (fuzz::is_finding(options.folder)) return replay_finding(options);
-  if (!options.backends.empty()) throw Error(options.folder + ": --backends is for findings of finity fuzz");
   const nlohmann::json description = read_description(options.folder);
+  Witness witness = read_witness(options.folder);
+  std::vector<Backend> backends = libraries(options);
   print_description(description);
   const bool is_program = fs::is_regular_file(fs::path(options.folder) / kProgramDescription);
   const bool run_failed = is_program && replay_program(options.folder);
-  Witness witness = read_witness(options.folder);
   witness.flush_subnormals = description.is_object() && description.value("flush_subnormals", false);
   const std::string seed = description.is_object() ? description.value("random_ops_seed", "0") : "0";
   std::from_chars(seed.data(), seed.data() + seed.size(), witness.seed);
   if (is_program) std::printf("the last step alone, forward and backward:\n");
   const bool failed = replay_reference(witness) || run_failed;
-  if (const std::optional<WorkerOptions> torch = torch_worker()) replay_in("LibTorch", *torch, witness);
-  const char* set = std::getenv("FINITY_ONNXRUNTIME");
-  const std::string library = !options.onnxruntime.empty() ? options.onnxruntime : set != nullptr ? set : "";
-  const std::string program = program_beside("onnxruntime-worker");
-  if (!library.empty() && !program.empty()) replay_in("ONNX Runtime", {.command = {program, library}}, witness);
-  else if (!options.onnxruntime.empty()) throw Error("the program onnxruntime-worker is not beside finity");
+  for (Backend& backend : backends) replay_in(backend, witness);
   return failed ? 1 : 0;
 }
 
@@ -180,10 +216,14 @@ void add_replay(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("replay", "Run a witness of check or trigger, or a finding of fuzz, again");
   auto options = std::make_shared<Options>();
   command->add_option("folder", options->folder, "Written by --witness, or a folder of findings/")->required();
-  command->add_option("--onnxruntime", options->onnxruntime,
-                      "Shared library of ONNX Runtime to run it in too (default: $FINITY_ONNXRUNTIME)");
-  command->add_option("--backends", options->backends,
-                      "Libraries to run a finding of fuzz in (default: where it was found)");
+  command->add_option(
+      "--onnxruntime", options->onnxruntime,
+      "Shared library of ONNX Runtime to run a witness in (default: $FINITY_ONNXRUNTIME, or the newest that is "
+      "installed)");
+  command->add_option(
+      "--backends", options->backends,
+      "Libraries to run it in: torch, ort@1.30.0, ... (default: LibTorch and ONNX Runtime; a finding of fuzz: "
+      "where it was found)");
   command->callback([options, &exit_code] { exit_code = replay(*options); });
 }
 

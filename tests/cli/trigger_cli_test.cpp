@@ -49,6 +49,9 @@ TEST_F(Trigger, WitnessesAreReplayed) {
     const Finished again = run("replay w/" + entry.path().filename().string());
     EXPECT_EQ(again.exit_code, 1) << again.output;
     EXPECT_TRUE(contains(again.output, "reference: not finite: 'probabilities'")) << again.output;
+    const Finished absent = run("replay --backends ort@9.9.9 w/" + entry.path().filename().string());
+    EXPECT_EQ(absent.exit_code, 2) << "a library that was asked for is not passed over: " << absent.output;
+    EXPECT_TRUE(contains(absent.output, "ort@9.9.9 is not installed")) << absent.output;
   }
   const Finished missing = run("replay nowhere");
   EXPECT_EQ(missing.exit_code, 2);
