@@ -13,9 +13,29 @@ namespace finity {
 namespace {
 
 constexpr int kLinearRounds = 5;
-// The trend of the suspect loss: it is given up when it was never smaller in the last half of all iterations, and in so
-// many. Training on other samples moves it up and down, and the longer it falls the slower it does.
-constexpr int kPatience = 1000;
+// The trend of the suspect loss. Training on other samples moves it up and down, the longer it falls the slower it does,
+// and what lies low at the start rises first. So it is given up when it was never smaller in the last half of all
+// iterations, and in so many, and does not fall there on average either.
+class Trend {
+ public:
+  void add(double distance) {
+    if (distance < best_) last_better_ = sums_.size();
+    best_ = std::min(best_, distance);
+    sums_.push_back(sums_.back() + (std::isfinite(distance) ? distance : 0));
+  }
+  bool is_lost() const {
+    constexpr std::size_t kPatience = 1000;
+    const std::size_t last = sums_.size() - 1, half = std::max(kPatience, last / 2) / 2;
+    if (last < last_better_ + 2 * half) return false;
+    const double later = sums_[last] - sums_[last - half], earlier = sums_[last - half] - sums_[last - 2 * half];
+    return !(later < earlier);
+  }
+
+ private:
+  double best_ = std::numeric_limits<double>::infinity();
+  std::size_t last_better_ = 0;  // iterations before the one that was
+  std::vector<double> sums_ = {0};
+};
 
 // What a search may change: inputs that change from step to step, and values that only the start of a run uses.
 bool is_iterative(const ProgramInput& input) { return !input.draw || input.each_step; }
@@ -48,15 +68,12 @@ class Grist {
     const bool starts = !weights_.empty() ||
                         std::ranges::any_of(inputs_, [&](std::size_t i) { return !is_iterative(program_.inputs[i]); });
     for (int round = 0; starts && round < kLinearRounds && !driver_.is_over(); ++round) linear_round();
-    double best = std::numeric_limits<double>::infinity();
-    int iterations = 0, last_better = 0;
-    while (!driver_.is_over() && iterations - last_better < std::max(kPatience, iterations / 2)) {
+    Trend trend;
+    while (!driver_.is_over() && !trend.is_lost()) {
       const PassResult result = trainer_.look(pass_);
       const double distance = distance_of(result);
       if (driver_.saw(result, distance)) return driver_.has_hit();
-      ++iterations;
-      if (distance < best) last_better = iterations;
-      best = std::min(best, distance);
+      trend.add(distance);
       mutate(result);
       driver_.train();
       if (switching_) exchange();

@@ -106,6 +106,39 @@ graph g (x: float32[N, 2], w: float32[]) -> (loss: float32[]) {
   EXPECT_LE(outcome.iterations, 20u);  // 5 / (2 * 0.15) steps
 }
 
+// The operand lies lowest at the start, rises at once, and falls for thousands of steps, because training moves t.
+TEST(SearchProgram, GristGoesOnWhileItFalls) {
+  constexpr std::string_view kSlow = R"(opset 17
+graph g (x: float32[N, 1], t: float32[1]) -> (loss: float32[]) {
+  const zero: float32[] = {0}
+  const one: float32[] = {1}
+  const steep: float32[] = {40}
+  const top: float32[] = {3.5}
+  climb = Mul(t, steep)
+  up = Add(climb, one)
+  down = Sub(top, t)
+  p = Min(up, down)
+  flat = Mul(x, zero)
+  q = Add(p, flat)
+  l = Log(q) @ "log"
+  none = Mul(l, zero)
+  gone = Sub(none, t)
+  loss = ReduceMean(gone) {keepdims = 0}
+})";
+  const Program program = program_of(kSlow, R"(
+batch = 2
+[inputs.x]
+values = [[0], [1], [2]]
+[weights.t]
+init = "zeros"
+[optimiser]
+rate = 0.001
+)");
+  const ProgramOutcome outcome = found(program, Strategy::grist);
+  expect_log_failure(outcome);
+  EXPECT_GT(outcome.iterations, 3000u);
+}
+
 TEST(SearchProgram, StaysInsideTheLegalRange) {
   const ProgramOutcome outcome = found(softmax("[0, 300]"), Strategy::automatic);
   expect_log_failure(outcome);
