@@ -13,8 +13,8 @@ namespace finity {
 namespace {
 
 constexpr int kLinearRounds = 5;
-// The trend of the suspect loss. Training on other samples moves it up and down, the longer it falls the slower it does,
-// and what lies low at the start rises first. So it is given up when it was never smaller in the last half of all
+// The trend of the suspect loss. Training on other samples moves it up and down, the longer it falls the slower it
+// does, and what lies low at the start rises first. So it is given up when it was never smaller in the last half of all
 // iterations, and in so many, and does not fall there on average either.
 class Trend {
  public:

@@ -14,7 +14,7 @@ namespace finity {
 namespace {
 
 // Of samples that a run was trained on; longer runs are not kept.
-constexpr std::size_t kMostBytes = std::size_t{2} << 30;
+constexpr std::size_t kMostBytes = std::size_t{1} << 30;
 
 }  // namespace
 
@@ -73,6 +73,7 @@ Trainer::Trainer(const Program& program, TrainingEngine& engine, std::uint64_t s
     pools_.emplace_back(input.data);
   }
   marked_.assign(values_.size(), 0);
+  places_.assign(values_.size(), {});
   fed_.assign(values_.size(), false);
   drawn_at_.assign(values_.size(), std::numeric_limits<std::uint64_t>::max());
   permutation_.resize(static_cast<std::size_t>(samples_));
@@ -220,6 +221,7 @@ Trainer::Mark Trainer::mark() {
 
 // Samples that no mark refers to need not be kept when a run starts anew.
 void Trainer::forget_unmarked() {
+  places_.assign(values_.size(), {});
   for (std::size_t i = 0; i < pools_.size(); ++i) {
     pools_[i].shrink(marked_[i]);
     for (std::int32_t& row : rows_[i]) {
@@ -290,15 +292,22 @@ void Trainer::feed_step(const TrainingRun& run, std::size_t number) {
       rows_[i][0] = kDrawn;
       continue;
     }
-    const Tensor& samples = run.samples.at(program_.inputs[i].name);
-    const std::size_t width = row_bytes(i);
-    for (std::size_t k = 0; k < rows.size(); ++k) {
-      if (rows[k] < 0 || (static_cast<std::size_t>(rows[k]) + 1) * width > samples.bytes().size()) {
-        throw Error("the run names a sample that is not there");
-      }
-      set_row(i, k, samples.bytes().subspan(static_cast<std::size_t>(rows[k]) * width, width));
-    }
+    for (std::size_t k = 0; k < rows.size(); ++k) feed_row(i, k, run.samples.at(program_.inputs[i].name), rows[k]);
   }
+}
+
+// A sample of a run goes into the pool once, however many steps use it.
+void Trainer::feed_row(std::size_t input, std::size_t position, const Tensor& samples, std::int32_t number) {
+  const std::size_t width = row_bytes(input);
+  if (width == 0) return;
+  const std::size_t count = samples.bytes().size() / width;
+  if (number < 0 || static_cast<std::size_t>(number) >= count) throw Error("the run names a sample that is not there");
+  places_[input].resize(count, kChanged);
+  const auto row = samples.bytes().subspan(static_cast<std::size_t>(number) * width, width);
+  std::int32_t& place = places_[input][static_cast<std::size_t>(number)];
+  if (place == kChanged) place = pools_[input].add(row);
+  set_row(input, position, row);
+  rows_[input][position] = place;
 }
 
 Repeated repeat_run(const Program& program, TrainingEngine& engine, const TrainingRun& run, std::size_t watch_pass) {

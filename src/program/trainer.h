@@ -101,6 +101,7 @@ class Trainer {
   void draw_inputs();
   void feed();
   void settle_rows(std::size_t input);
+  void feed_row(std::size_t input, std::size_t position, const Tensor& samples, std::int32_t number);
   void forget_unmarked();
   std::int64_t next_sample();
 
@@ -116,6 +117,7 @@ class Trainer {
   std::vector<bool> fed_;                // the engine has it
   std::vector<std::uint64_t> drawn_at_;  // step for which a draw was made
   std::vector<SamplePool> pools_;
+  std::vector<Rows> places_;         // by input: where the samples of a run that is fed again are in the pool
   std::vector<std::size_t> marked_;  // by input: bytes of the pool that marks refer to
   bool lost_ = false;                // more was trained on than is kept
   std::map<std::size_t, Tensor> starts_;

@@ -284,6 +284,39 @@ TEST(TrainingRun, IsRepeatedFromWhatWasKept) {
   EXPECT_FALSE(repeat_run(program, *engine, other, pass).failed);
 }
 
+// Otherwise a long run would fill memory while it is repeated, and be lost.
+TEST(TrainingRun, KeepsEachSampleOnceWhenItIsRepeated) {
+  const Program program = softmax("[0, 1]", "0.001");
+  const std::unique_ptr<TrainingEngine> engine = make_reference_engine(program);
+  const auto trained = [&](Trainer& trainer, const std::function<void(std::size_t)>& feed) {
+    for (std::size_t step = 0; step < 12; ++step) {
+      feed(step);
+      EXPECT_TRUE(trainer.train());
+    }
+    return trainer.run();
+  };
+  Trainer first(program, *engine, 1);
+  first.restart();
+  const TrainingRun run = trained(first, [&](std::size_t step) {
+    first.fresh_batch();
+    const double changed = 0.5 + 0.01 * static_cast<double>(step);
+    first.set_row(0, 0, from_elements<double>(DType::float32, {2}, std::vector<double>{changed, 0}).bytes());
+  });
+  Trainer second(program, *engine, 2);
+  second.begin(run);
+  const TrainingRun again = trained(second, [&](std::size_t step) { second.feed_step(run, step); });
+  const Tensor before = run.samples.at("x"), after = again.samples.at("x");
+  EXPECT_EQ(after.dim(0), before.dim(0));
+  ASSERT_EQ(again.steps.size(), run.steps.size());
+  for (std::size_t step = 0; step < run.steps.size(); ++step) {
+    const auto numbers = [&](const TrainingRun& which, const Tensor& samples, std::size_t k) {
+      const std::int64_t at = which.steps[step][0][k];
+      return std::vector<double>{element_as_double(samples, 2 * at), element_as_double(samples, 2 * at + 1)};
+    };
+    for (std::size_t k = 0; k < 4; ++k) EXPECT_EQ(numbers(run, before, k), numbers(again, after, k));
+  }
+}
+
 TEST(SearchProgram, RunsInTheWorker) {
   const std::optional<WorkerOptions> options = torch_worker();
   if (!options) GTEST_SKIP() << kNoTorchWorker;
