@@ -13,7 +13,7 @@ namespace finity {
 
 namespace {
 
-// Of samples that a run was trained on; longer runs are not kept.
+// Of samples that a run was trained on, and of its record; longer runs are not kept.
 constexpr std::size_t kMostBytes = std::size_t{1} << 30;
 
 }  // namespace
@@ -89,6 +89,7 @@ void Trainer::restart() {
   }
   engine_.start(weights);
   record_.clear();
+  steps_ = 0;
   lost_ = false;
   forget_unmarked();
   drawn_at_.assign(values_.size(), std::numeric_limits<std::uint64_t>::max());
@@ -205,18 +206,42 @@ void Trainer::settle_rows(std::size_t input) {
   }
 }
 
+// What a TrainingRun needs for a step counts, which is more than the numbers.
+void Trainer::keep_step() {
+  constexpr std::size_t kPerVector = 64;
+  std::size_t bytes = (rows_.size() + 1) * kPerVector;
+  for (const Rows& rows : rows_) bytes += rows.size() * sizeof rows[0];
+  if (++steps_ > kMostBytes / bytes) lost_ = true;
+  if (lost_) record_ = {};
+  for (const Rows& rows : rows_) {
+    if (!lost_) record_.insert(record_.end(), rows.begin(), rows.end());
+  }
+}
+
+std::vector<std::vector<Trainer::Rows>> Trainer::recorded_steps() const {
+  std::vector<std::vector<Rows>> steps(steps_);
+  auto at = record_.begin();
+  for (std::vector<Rows>& step : steps) {
+    for (const Rows& rows : rows_) {
+      step.emplace_back(at, at + static_cast<std::ptrdiff_t>(rows.size()));
+      at += static_cast<std::ptrdiff_t>(rows.size());
+    }
+  }
+  return steps;
+}
+
 bool Trainer::train() {
   feed();
   engine_.set_seed(seed_for(seed_, "train", steps()));
   if (!engine_.train()) return false;
   for (std::size_t i = 0; i < values_.size(); ++i) settle_rows(i);
-  record_.push_back(lost_ ? std::vector<Rows>{} : rows_);
+  keep_step();
   return true;
 }
 
 Trainer::Mark Trainer::mark() {
   for (std::size_t i = 0; i < pools_.size(); ++i) marked_[i] = pools_[i].bytes();
-  return {engine_.state(), record_, starts_, lost_};
+  return {engine_.state(), record_, steps_, starts_, lost_};
 }
 
 // Samples that no mark refers to need not be kept when a run starts anew.
@@ -233,6 +258,7 @@ void Trainer::forget_unmarked() {
 void Trainer::go_back(const Mark& mark) {
   engine_.go_back(*mark.state);
   record_ = mark.record;
+  steps_ = mark.steps;
   starts_ = mark.starts;
   lost_ = mark.lost;
   forget_unmarked();
@@ -244,7 +270,7 @@ TrainingRun Trainer::run() {
   TrainingRun run = {.seed = seed_};
   for (const auto& [weight, value] : starts_) run.weights[program_.weights[weight].name] = value;
   for (std::size_t i = 0; i < values_.size(); ++i) settle_rows(i);
-  std::vector<std::vector<Rows>> steps = lost_ ? std::vector<std::vector<Rows>>{} : record_;
+  std::vector<std::vector<Rows>> steps = lost_ ? std::vector<std::vector<Rows>>{} : recorded_steps();
   if (!lost_) steps.push_back(rows_);
   for (std::size_t i = 0; i < values_.size(); ++i) {
     const ProgramInput& input = program_.inputs[i];

@@ -49,7 +49,7 @@ class Trainer {
   const Program& program() const { return program_; }
   TrainingEngine& engine() { return engine_; }
   std::uint64_t seed() const { return seed_; }
-  std::uint64_t steps() const { return record_.size(); }  // trained since the start
+  std::uint64_t steps() const { return steps_; }  // trained since the start
 
   // The batch: one tensor per input.
   const Tensor& value(std::size_t input) const { return values_[input]; }
@@ -78,7 +78,8 @@ class Trainer {
   // Weights and record as they are now; back to them.
   struct Mark {
     std::shared_ptr<const TrainingEngine::State> state = {};
-    std::vector<std::vector<std::vector<std::int32_t>>> record = {};
+    std::vector<std::int32_t> record = {};
+    std::uint64_t steps = 0;
     std::map<std::size_t, Tensor> starts = {};
     bool lost = false;
   };
@@ -102,6 +103,8 @@ class Trainer {
   void feed();
   void settle_rows(std::size_t input);
   void feed_row(std::size_t input, std::size_t position, const Tensor& samples, std::int32_t number);
+  void keep_step();
+  std::vector<std::vector<Rows>> recorded_steps() const;
   void forget_unmarked();
   std::int64_t next_sample();
 
@@ -121,7 +124,8 @@ class Trainer {
   std::vector<std::size_t> marked_;  // by input: bytes of the pool that marks refer to
   bool lost_ = false;                // more was trained on than is kept
   std::map<std::size_t, Tensor> starts_;
-  std::vector<std::vector<Rows>> record_;
+  std::uint64_t steps_ = 0;
+  Rows record_;  // of every step the rows of all inputs
 };
 
 // Repeats a run from its start: it fails when what is watched is not finite at its end, or when a step makes weights
