@@ -295,7 +295,7 @@ void eval_sequence_sum(EvalCall& call) {
 
 void range_sequence_sum(RangeCall& call) {
   const DType dtype = innermost(call.out_type(0)).dtype;
-  call.out(0, add(is_float(dtype) ? dtype : DType::float64, call.hull(0), call.hull(1)));
+  call.out(0, is_float(dtype) ? add(dtype, call.hull(0), call.hull(1)) : top(DType::float64));
 }
 
 void infer_split_like(InferCall& call) {
