@@ -103,7 +103,7 @@ class GroupQueryDefinition {
     if (call_.has_input(past)) {
       before = length_of(call_, call_.in(past));
       length = call_.add("Max", {total_, before});
-      rows = call_.add("Concat", {call_.in(past), rows}, with_attr("axis", std::int64_t{2}));
+      rows = call_.add("Concat", {call_.cast(call_.in(past), dtype_), rows}, with_attr("axis", std::int64_t{2}));
     }
     const ValueId place = counted(length), behind = call_.sum(before, call_.difference(place, past_));
     const ValueId is_fresh = call_.add("Less", {place, call_.sum(past_, fresh_)});

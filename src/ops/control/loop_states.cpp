@@ -9,10 +9,12 @@ namespace finity {
 
 namespace {
 
+bool is(const Node& node, std::string_view op) { return node.domain.empty() && node.op_type == op; }
+
 ValueId behind_identities(const Graph& graph, ValueId value) {
   while (graph.value(value).producer.valid()) {
     const Node& node = graph.node(graph.value(value).producer);
-    if (node.op_type != "Identity") break;
+    if (!is(node, "Identity")) break;
     value = node.inputs.front();
   }
   return value;
@@ -41,7 +43,7 @@ ListUse list_use(const BuildCall& call, const LoopParts& parts, std::size_t stat
   ValueId at = in;
   while (at != out) {
     const Node* user = only_user(graph, body, at);
-    const bool hands_on = user != nullptr && (user->op_type == "SequenceInsert" || user->op_type == "Identity");
+    const bool hands_on = user != nullptr && (is(*user, "SequenceInsert") || is(*user, "Identity"));
     if (!hands_on || user->inputs.front() != at) return ListUse::other;
     at = user->outputs.front();
   }

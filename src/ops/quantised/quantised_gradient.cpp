@@ -87,7 +87,7 @@ void gather_blocks_gradient(BuildCall& call) {
   // Float data may share a scale along other axes, too.
   std::vector<std::int64_t> shared;
   for (std::size_t i = 0; i < rank; ++i) {
-    if (sizes->at(i) == 1) shared.push_back(static_cast<std::int64_t>(i));
+    if (i != axis && sizes->at(i) == 1 && dims[i] != 1) shared.push_back(static_cast<std::int64_t>(i));
   }
   call.give(2, sum_over(call, sums, shared));
 }
