@@ -199,6 +199,39 @@ void lower_split_to_sequence(TorchCall& call) {
   call.put(0, sequence_of(std::move(items)));
 }
 
+void lower_sequence_zeros(TorchCall& call) {
+  Values items;
+  for (const TorchValue& item : items_of(call)) {
+    items.push_back({.dtype = item.dtype, .tensor = at::zeros_like(item.tensor)});
+  }
+  call.put(0, sequence_of(std::move(items)));
+}
+
+void lower_sequence_sum(TorchCall& call) {
+  const Values &a = items_of(call), &b = items_of(call, 1);
+  if (a.size() != b.size()) throw Error("the sequences differ in length");
+  Values items;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i].tensor.sizes() != b[i].tensor.sizes()) throw Error("items differ in shape");
+    items.push_back({.dtype = a[i].dtype, .tensor = a[i].tensor + b[i].tensor});
+  }
+  call.put(0, sequence_of(std::move(items)));
+}
+
+void lower_split_like(TorchCall& call) {
+  const at::Tensor& x = call.in(0);
+  const std::int64_t axis = axis_of(call.integer("axis"), x.dim());
+  Values items;
+  std::int64_t start = 0;
+  for (const TorchValue& like : items_of(call, 1)) {
+    const std::int64_t size = like.tensor.size(axis);
+    items.push_back({.dtype = call.dtype(0), .tensor = x.narrow(axis, start, size)});
+    start += size;
+  }
+  if (start != x.size(axis)) throw Error("the pieces add up to " + std::to_string(start));
+  call.put(0, sequence_of(std::move(items)));
+}
+
 void lower_sequence_map(TorchCall& call) {
   const Values& items = items_of(call);
   std::vector<Values> results(call.output_count());
@@ -232,6 +265,9 @@ constexpr TorchLowering kEntries[] = {
      [](TorchCall& call) { call.put(0, number(static_cast<std::int64_t>(items_of(call).size()))); }, true},
     {"ConcatFromSequence", "", lower_concat_from_sequence, true},
     {"SplitToSequence", "", lower_split_to_sequence, true},
+    {"SequenceZeros", "finity", lower_sequence_zeros, true},
+    {"SequenceSum", "finity", lower_sequence_sum, true},
+    {"SplitLike", "finity", lower_split_like, true},
     {"Optional", "", [](TorchCall& call) { call.put(0, call.value(0)); }, true},
     {"OptionalGetElement", "", lower_get_element, true},
     {"OptionalHasElement", "", [](TorchCall& call) { call.put(0, truth_value(call.value(0).present())); }, true},

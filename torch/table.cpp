@@ -35,6 +35,8 @@ constexpr TorchLowering kByReference[] = {
     by_reference("GridSampleGradient", "finity"),
     by_reference("GridSampleSlopes", "finity"),
     by_reference("Trigamma", "finity"),
+    by_reference("Polygamma", "finity"),
+    by_reference("MaxRoiPlaces", "finity"),
     by_reference("FloorDiv", "finity"),
     by_reference("FloorMod", "finity"),
     by_reference("DivNoNan", "finity"),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "ops/table/gradient_values.h"
 #include "ops/table/op.h"
 #include "tensor/convert.h"
 
@@ -27,10 +28,11 @@ class Backward {
  private:
   const Graph& graph() const { return writer_.graph(); }
   const Type& type(ValueId id) const { return writer_.type(id); }
-  bool carries_gradient(ValueId id) const { return type(id).is_tensor() && is_float(type(id).dtype); }
-  // What is not known to be a tensor of something else.
+  bool carries_gradient(ValueId id) const { return holds_floats(type(id)); }
+  // What is not known to hold something else.
   bool may_carry_gradient(ValueId id) const {
-    return !type(id).is_tensor() || is_float(type(id).dtype) || type(id).dtype == DType::undefined;
+    const Type& held = innermost(type(id));
+    return !held.is_tensor() || is_float(held.dtype) || held.dtype == DType::undefined;
   }
   bool has_gradient(ValueId id) const {
     return id.valid() && id.at() < gradients_.size() && gradients_[id.at()].valid();
@@ -116,7 +118,7 @@ bool Backward::asks_for(const Node& node, NodeId id, std::vector<bool>& wanted) 
   };
   std::ranges::for_each(node.inputs, ask);
   std::ranges::for_each(node.captures, ask);
-  if (lost) stop(id, "what it takes is a sequence, or of unknown type");
+  if (lost) stop(id, "what it takes is of unknown type");
   return std::ranges::find(wanted, true) != wanted.end();
 }
 
@@ -131,9 +133,12 @@ std::vector<ValueId> Backward::derive(std::span<const ValueId> outputs, std::spa
 }
 
 // An op of several operands may have repeated one to fit the others. Where all others are integers and it does not work
-// element by element, they are indices or sizes, and its rule gives a gradient of the operand's shape.
+// element by element, they are indices or sizes, and its rule gives a gradient of the operand's shape. Nothing is
+// repeated to go into a sequence.
 bool Backward::may_broadcast(const Node& node) const {
   if (node.op->traits.elementwise && node.inputs.size() > 1) return true;
+  const auto holds_many = [&](ValueId id) { return id.valid() && is_sequence(type(id)); };
+  if (std::ranges::any_of(node.inputs, holds_many) || std::ranges::any_of(node.outputs, holds_many)) return false;
   const auto fits_others = [&](ValueId id) { return id.valid() && !is_int(type(id).dtype); };
   return std::ranges::count_if(node.inputs, fits_others) > 1;
 }
@@ -155,7 +160,7 @@ void Backward::collect(const BuildCall& call, const Node& node) {
 void Backward::add_part(ValueId value, ValueId part) {
   gradients_.resize(std::max(gradients_.size(), value.at() + 1));
   ValueId& total = gradients_[value.at()];
-  total = total.valid() ? writer_.add("Add", {total, part}) : part;
+  total = total.valid() ? sum_of_gradients(writer_, total, part) : part;
 }
 
 // Of what a rule wrote out, the node that the rule is for is named.

@@ -224,7 +224,8 @@ TEST_P(Derivatives, AreThoseOfTheFunction) {
 // Differences are taken in float64.
 bool takes_doubles(const OpDef& op) {
   return std::ranges::any_of(signature_of(op).inputs, [](const Param& param) {
-    return param.type.dtypes.test(static_cast<std::size_t>(DType::float64));
+    const bool anything = param.type.kind == Type::Kind::unknown;
+    return anything || param.type.dtypes.test(static_cast<std::size_t>(DType::float64));
   });
 }
 
@@ -317,6 +318,61 @@ graph g (x: float32[1, 2, 3], w: float32[2, 1, 3], b: float32[2], past: float32[
       moved[name] = from_elements<double>(DType::float32, operand.dims(), values);
       EXPECT_EQ(element_as_double(*slopes[i].tensor(), at), total(moved) - total(inputs)) << name << " element " << at;
     }
+  }
+}
+
+// ---- second derivatives --------------------------------------------------------------
+
+// The critic of a generative network, whose training makes its slopes small: the slopes of that by the weights.
+constexpr std::string_view kCritic = R"(opset 21
+graph g (x: float64[1, 1, 4, 4], w: float64[2, 1, 2, 2]) -> (score: float64[]) {
+  const grid: float64[1, 1, 2, 2] = {-0.3, 0.2, 0.4, -0.1}
+  c = Conv(x, w)
+  a = Tanh(c)
+  largest = MaxPool(a) {kernel_shape = [2, 2]}
+  mean = AveragePool(a) {kernel_shape = [2, 2], pads = [1, 0, 0, 1]}
+  norm = LpPool(a) {kernel_shape = [2, 2], p = 3, strides = [2, 2], ceil_mode = 1}
+  samples = GridSample(a, grid) {mode = "linear"}
+  tallest = GlobalMaxPool(a)
+  r1 = ReduceSum(largest) {keepdims = 0}
+  r2 = ReduceSum(mean) {keepdims = 0}
+  r3 = ReduceSum(norm) {keepdims = 0}
+  r4 = ReduceSum(samples) {keepdims = 0}
+  r5 = ReduceSum(tallest) {keepdims = 0}
+  score = Sum(r1, r2, r3, r4, r5)
+})";
+
+TEST(SecondDerivatives, OfAGradientPenaltyAreThoseOfTheFunction) {
+  const Graph graph = parse_graph(std::string(kCritic), "test");
+  GraphWriter writer(graph, infer_types(graph));
+  const ValueId x = graph.main().inputs[0], w = graph.main().inputs[1];
+  const GradientResult first = add_gradient(writer, graph.main().outputs.front(), std::vector{x});
+  ASSERT_TRUE(first.stops.empty());
+  Attrs attrs;
+  attrs.set("keepdims", std::int64_t{0});
+  const ValueId penalty =
+      writer.add("ReduceSum", {writer.add("Mul", {first.of.front(), first.of.front()})}, std::move(attrs));
+  const GradientResult second = add_gradient(writer, penalty, std::vector{w});
+  for (const GradientStop& stop : second.stops) ADD_FAILURE() << stop.reason;
+  ASSERT_TRUE(second.of.front().valid());
+  writer.set_outputs({penalty, second.of.front()});
+  const Graph whole = std::move(writer).finish().graph;
+  Rng rng(3);
+  std::vector<double> image(16), weights(8);
+  for (double& each : image) each = rng.uniform(-1, 1);
+  for (double& each : weights) each = rng.uniform(-1, 1);
+  const auto run = [&](const std::vector<double>& by) {
+    return run_reference(whole, {{"x", from_elements<double>(DType::float64, {1, 1, 4, 4}, image)},
+                                 {"w", from_elements<double>(DType::float64, {2, 1, 2, 2}, by)}});
+  };
+  const Tensor own = *run(weights)[1].tensor();
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    constexpr double kStep = 1e-6;
+    std::vector<double> up = weights, down = weights;
+    up[i] += kStep;
+    down[i] -= kStep;
+    const double rise = element_as_double(*run(up)[0].tensor(), 0) - element_as_double(*run(down)[0].tensor(), 0);
+    EXPECT_NEAR(element_as_double(own, static_cast<std::int64_t>(i)), rise / (2 * kStep), 1e-5) << i;
   }
 }
 

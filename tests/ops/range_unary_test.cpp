@@ -66,7 +66,8 @@ std::vector<Attrs> attribute_sets(const OpDef& op) {
       } else if (!spec.choices.empty()) {
         attrs.set(spec.name, spec.choices[i % spec.choices.size()].text);
       } else if (spec.kind == "int" && spec.fallback) {
-        attrs.set(spec.name, static_cast<std::int64_t>(i % 2));
+        // A number is a flag, except for that of a derivative.
+        attrs.set(spec.name, static_cast<std::int64_t>(spec.name == "n" ? i + 1 : i % 2));
       }
     }
     sets.push_back(std::move(attrs));
@@ -419,6 +420,7 @@ const std::set<std::string_view> kMixing = {"ReduceSum",
                                             "Upsample",
                                             "MultiHeadAttention",
                                             "SequenceErase",
+                                            "SequenceZeros",
                                             "ConcatFromSequence",
                                             "SplitToSequence",
                                             "DFT",

@@ -50,6 +50,7 @@ const std::vector<Op> kElementwise = {
     {"torch.sinh(x) + torch.cosh(x) + torch.asinh(x)"},
     {"torch.acosh(x + 3) + torch.atanh(x / 3)"},
     {"torch.erf(x) + torch.erfc(x) + torch.lgamma(x + 3) + torch.digamma(x + 3)"},
+    {"torch.polygamma(0, x + 3) + torch.polygamma(1, x + 3) + torch.polygamma(3, x + 3)"},
     {"torch.atan2(x, self.v) + torch.atan2(self.v, x)"},
     {"torch.logit(torch.sigmoid(x)) + torch.logit(torch.sigmoid(x), 0.3)"},
     {"torch.add(x, self.v, alpha=2) - torch.sub(x, 1, alpha=3) + torch.rsub(x, self.v, alpha=2)"},

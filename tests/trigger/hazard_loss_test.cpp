@@ -54,7 +54,6 @@ std::string_view reason_for_none(const OpDef& op, const Hazard& hazard) {
   if (hazard.rule == "FN306" && hazard.operand == 0) return "sizes are chosen, not walked to";
   if (hazard.rule == "FN113") return "integers are drawn";
   if (op.identity.name == "Adagrad" && hazard.operand == 1) return "the count of updates is an integer";
-  if (op.identity.name == "GroupQueryAttention") return "its derivative is not known";
   return "";
 }
 

@@ -83,6 +83,13 @@ void power(ScriptCall& call) {
   call.give(call.add("Pow", {a, b}));
 }
 
+void polygamma(ScriptCall& call) {
+  const std::int64_t n = call.integer("n");
+  if (n < 0 || n > 128) throw Unsupported("its derivative is none of the first 128");
+  const ValueId x = as_float(call, call.tensor("self"));
+  call.give(n == 0 ? call.add("Digamma", {x}, {}, kOwn) : call.add("Polygamma", {x}, {{"n", n}}, kOwn));
+}
+
 void unequal(ScriptCall& call) {
   const auto [a, b] = operands(call);
   call.give(call.add("Not", {call.add("Equal", {a, b})}));
@@ -275,6 +282,7 @@ constexpr ScriptLowering kEntries[] = {
     {"erfc", own<"Erfc">},
     {"lgamma", own<"Lgamma">},
     {"digamma", own<"Digamma">},
+    {"polygamma", polygamma},
     {"log1p", own<"Log1p">},
     {"expm1", own<"Expm1">},
     {"rsqrt", own<"Rsqrt">},

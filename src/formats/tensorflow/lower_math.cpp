@@ -1,5 +1,8 @@
 // Elementwise ops: arithmetic, comparisons, choices, and the gradients of activations.
+#include <cmath>
+
 #include "formats/tensorflow/emit.h"
+#include "tensor/convert.h"
 
 namespace finity::tensorflow {
 
@@ -51,6 +54,16 @@ void lower_truncated_div(TfCall& call) {
   if (!is_float(call.dtype_of(quotient))) return call.give(quotient);
   const ValueId down = emit.add("Floor", {quotient}), up = emit.add("Ceil", {quotient});
   call.give(emit.where(emit.add("Less", {quotient, emit.number_like(0, quotient)}), up, down));
+}
+
+// The table has an op for each derivative: their number must be known.
+void lower_polygamma(TfCall& call) {
+  const Tensor* known = call.known(call.in(0));
+  if (known == nullptr || known->size() != 1) throw Unsupported("the number of the derivative is not known");
+  const double n = element_as_double(*known, 0);
+  if (n == 0) return call.give(call.add("finity:Digamma", {call.in(1)}));
+  if (!(n >= 1 && n <= 128 && n == std::floor(n))) throw Unsupported("its derivative is none of the first 128");
+  call.give(call.add("finity:Polygamma", {call.in(1)}, {{"n", static_cast<std::int64_t>(n)}}));
 }
 
 // f(y) times x, and 0 where x is 0 whatever y is.
@@ -252,6 +265,7 @@ constexpr Lowering kMath[] = {
     {.op = "MulNoNan", .lower = lower_mul_no_nan},
     {.op = "Neg", .lower = same<"Neg">},
     {.op = "NotEqual", .lower = formula<"Not(Equal(a, b))">},
+    {.op = "Polygamma", .lower = lower_polygamma},
     {.op = "Pow", .lower = same<"Pow">},
     {.op = "Prelu", .lower = lower_prelu},
     {.op = "RealDiv", .lower = same<"Div">},

@@ -394,7 +394,7 @@ const OpDef kOps[] = {
      .meaning = {.infer = infer_linear_attention,
                  .eval = eval_linear_attention,
                  .freedom = "token by token; all arithmetic in float32, rounded once"},
-     .analysis = {.range = range_linear_attention, .overflow = "FN204"}},
+     .analysis = {.range = range_linear_attention, .vjp = linear_attention_gradient, .overflow = "FN204"}},
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "domain/range.h"
 #include "ops/attention/attention_attrs.h"
+#include "ops/attention/head_nodes.h"
 #include "ops/movement/move_gradient.h"
 #include "ops/table/build_call.h"
 
@@ -36,7 +37,7 @@ class AttentionDefinition {
     const ValueId values = call_.cast(shared(value_), call_.type(weights).dtype);
     const ValueId output = call_.add("MatMul", {weights, values});
     const ValueId stages[] = {raw, capped, biased, weights};
-    const std::vector<ValueId> results = {packed_ ? packed(output) : output, key_, value_,
+    const std::vector<ValueId> results = {packed_ ? packed_heads(call_, output) : output, key_, value_,
                                           stages[static_cast<std::size_t>(kept_scores(call_))]};
     call_.give_through(results);
   }
@@ -46,35 +47,19 @@ class AttentionDefinition {
   ValueId as_heads(std::size_t operand, std::string_view count) {
     const ValueId in = call_.in(operand);
     if (!packed_) return in;
-    return transpose(call_, reshape_to(call_, in, {0, 0, stated_heads(call_, count), -1}), {0, 2, 1, 3});
+    return split_heads(call_, in, stated_heads(call_, count));
   }
-
-  ValueId packed(ValueId heads) { return reshape_to(call_, transpose(call_, heads, {0, 2, 1, 3}), {0, 0, -1}); }
 
   ValueId appended(std::size_t past, ValueId fresh) {
     if (!call_.has_input(past)) return fresh;
     return call_.add("Concat", {call_.in(past), fresh}, with_attr("axis", std::int64_t{2}));
   }
 
-  std::int64_t size_of(ValueId heads, std::size_t axis) const {
-    const Type& type = call_.type(heads);
-    if (!type.ranked || type.shape.size() != 4 || !type.shape[axis].known()) {
-      throw Unsupported("the gradient needs the number and size of the heads, which are not known");
-    }
-    return type.shape[axis].size;
-  }
-
   // Several query heads may share a head of keys and values.
-  ValueId shared(ValueId heads) {
-    const std::int64_t all = size_of(query_, 1), own = size_of(heads, 1);
-    if (own == all || own == 0) return heads;
-    const ValueId lone = call_.add("Unsqueeze", {heads, call_.ints({2})});
-    const ValueId repeated = call_.add("Expand", {lone, call_.ints({1, 1, all / own, 1, 1})});
-    return reshape_to(call_, repeated, {0, all, -1, size_of(heads, 3)});
-  }
+  ValueId shared(ValueId heads) { return repeated_heads(call_, heads, size_of_axis(call_, query_, 1)); }
 
   ValueId raw_scores() {
-    const double fallback = 1 / std::sqrt(static_cast<double>(size_of(query_, 3)));
+    const double fallback = 1 / std::sqrt(static_cast<double>(size_of_axis(call_, query_, 3)));
     const ValueId root = call_.scalar(std::sqrt(score_scale(call_).value_or(fallback)));
     const ValueId keys = transpose(call_, shared(key_), {0, 1, 3, 2});
     return call_.add("MatMul", {call_.product(query_, root), call_.product(keys, root)});
@@ -100,14 +85,6 @@ class AttentionDefinition {
 
   ValueId both(ValueId a, ValueId b) { return a.valid() ? call_.add("And", {a, b}) : b; }
 
-  ValueId length_of(ValueId heads) {
-    return call_.add("Gather", {call_.add("Shape", {heads}), call_.scalar(2, DType::int64)});
-  }
-
-  ValueId counted(ValueId count) {
-    return call_.add("Range", {call_.scalar(0, DType::int64), count, call_.scalar(1, DType::int64)});
-  }
-
   // What may be attended to, broadcast to the scores; invalid when that is everything.
   ValueId allowed_keys(ValueId bias) {
     ValueId allowed;
@@ -119,7 +96,7 @@ class AttentionDefinition {
     }
     const Reach reach = attention_reach(call_);
     if (!reach.causal && !reach.has_window() && !call_.has_input(lengths)) return allowed;
-    const ValueId keys = counted(length_of(key_));
+    const ValueId keys = counted_to(call_, length_of(call_, key_));
     const ValueId position = query_positions();
     const auto shifted = [&](std::int64_t by) {
       return call_.sum(position, call_.scalar(static_cast<double>(by), DType::int64));
@@ -135,10 +112,10 @@ class AttentionDefinition {
 
   // Absolute ones, as a column: behind the past, or at the end of what is not padding.
   ValueId query_positions() {
-    const ValueId column = call_.add("Unsqueeze", {counted(length_of(query_)), call_.ints({1})});
-    if (call_.has_input(past_key)) return call_.sum(column, length_of(call_.in(past_key)));
+    const ValueId column = call_.add("Unsqueeze", {counted_to(call_, length_of(call_, query_)), call_.ints({1})});
+    if (call_.has_input(past_key)) return call_.sum(column, length_of(call_, call_.in(past_key)));
     if (!call_.has_input(lengths)) return column;
-    return call_.sum(column, per_batch(call_.difference(call_.in(lengths), length_of(query_))));
+    return call_.sum(column, per_batch(call_.difference(call_.in(lengths), length_of(call_, query_))));
   }
 
   // A query that may attend to nothing has no weights.
@@ -200,7 +177,7 @@ ValueId turned(BuildCall& call, ValueId features, std::int64_t pairs) {
 ValueId rotated(BuildCall& call) {
   const bool packed = call.rank(call.in(0)) == 3;
   ValueId x = call.in(0);
-  if (packed) x = transpose(call, reshape_to(call, x, {0, 0, stated_heads(call, "num_heads"), -1}), {0, 2, 1, 3});
+  if (packed) x = split_heads(call, x, stated_heads(call, "num_heads"));
   const std::int64_t size = last_size(call, x);
   std::int64_t width = call.integer("rotary_embedding_dim");
   if (width == 0) width = size;
@@ -211,7 +188,7 @@ ValueId rotated(BuildCall& call) {
     const std::vector<ValueId> parts = split_last(call, x, {width, size - width});
     result = call.add("Concat", {turned(call, parts[0], width / 2), parts[1]}, with_attr("axis", std::int64_t{-1}));
   }
-  return packed ? reshape_to(call, transpose(call, result, {0, 2, 1, 3}), {0, 0, -1}) : result;
+  return packed ? packed_heads(call, result) : result;
 }
 
 }  // namespace

@@ -7,5 +7,6 @@ class BuildCall;
 
 void attention_gradient(BuildCall& call);
 void rotary_gradient(BuildCall& call);
+void linear_attention_gradient(BuildCall& call);
 
 }  // namespace finity

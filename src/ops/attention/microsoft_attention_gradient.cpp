@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "ops/attention/head_nodes.h"
 #include "ops/movement/move_gradient.h"
 #include "ops/table/build_call.h"
 
@@ -40,30 +41,18 @@ class ScoreDefinition {
   // `past` is the number of keys before those of this call, invalid for none.
   Attended attended(ValueId past) {
     double scale = call_.real("scale");
-    if (scale == 0) scale = 1 / std::sqrt(static_cast<double>(known_size(heads_.query, 3)));
+    if (scale == 0) scale = 1 / std::sqrt(static_cast<double>(size_of_axis(call_, heads_.query, 3)));
     const ValueId keys = transpose(call_, heads_.key, {0, 1, 3, 2});
     ValueId scores = call_.product(call_.add("MatMul", {heads_.query, keys}), call_.scalar(scale));
     const ValueId lowered = lowered_scores(past);
     if (lowered.valid()) scores = call_.sum(scores, lowered);
     if (call_.has_input(places_.bias)) scores = call_.sum(scores, call_.in(places_.bias));
     const ValueId weights = call_.add("Softmax", {scores}, with_attr("axis", std::int64_t{-1}));
-    const ValueId mixed = transpose(call_, call_.add("MatMul", {weights, heads_.value}), {0, 2, 1, 3});
-    return {.output = reshape_to(call_, mixed, {0, 0, -1}), .scores = scores};
+    return {.output = packed_heads(call_, call_.add("MatMul", {weights, heads_.value})), .scores = scores};
   }
 
  private:
-  std::int64_t known_size(ValueId heads, std::size_t axis) const {
-    const Type& type = call_.type(heads);
-    if (!type.ranked || !type.shape.at(axis).known()) {
-      throw Unsupported("the gradient of attention needs sizes that are not known");
-    }
-    return type.shape[axis].size;
-  }
-
-  ValueId counted(ValueId heads) {
-    const ValueId length = call_.add("Gather", {call_.add("Shape", {heads}), call_.scalar(2, DType::int64)});
-    return call_.add("Range", {call_.scalar(0, DType::int64), length, call_.scalar(1, DType::int64)});
-  }
+  ValueId counted(ValueId heads) { return counted_to(call_, length_of(call_, heads)); }
 
   // Masked keys get a large negative score, not -inf.
   ValueId lowered_scores(ValueId past) {
@@ -90,10 +79,10 @@ class ScoreDefinition {
       const ValueId none = call_.scalar(0, call_.type(mask).dtype);
       return call_.add("Unsqueeze", {call_.add("LessOrEqual", {mask, none}), call_.ints(std::move(axes))});
     };
-    if (rank == 2 && sizes[1].size == 1 && known_size(heads_.key, 2) != 1) return {};
+    if (rank == 2 && sizes[1].size == 1 && size_of_axis(call_, heads_.key, 2) != 1) return {};
     if (rank == 2) return not_positive({1, 2});
     if (rank == 3) return not_positive({1});
-    if (rank == 1 && sizes[0].known() && sizes[0].size == known_size(heads_.key, 0)) {
+    if (rank == 1 && sizes[0].known() && sizes[0].size == size_of_axis(call_, heads_.key, 0)) {
       const ValueId ends = reshape_to(call_, call_.cast(mask, DType::int64), {-1, 1, 1, 1});
       return call_.add("GreaterOrEqual", {counted(heads_.key), ends});
     }
@@ -105,16 +94,10 @@ class ScoreDefinition {
   Places places_;
 };
 
-ValueId split_heads(BuildCall& call, ValueId packed) {
-  return transpose(call, reshape_to(call, packed, {0, 0, call.integer("num_heads"), -1}), {0, 2, 1, 3});
-}
+ValueId split_heads(BuildCall& call, ValueId packed) { return split_heads(call, packed, call.integer("num_heads")); }
 
 ValueId appended(BuildCall& call, ValueId past, ValueId fresh) {
   return call.add("Concat", {past, fresh}, with_attr("axis", std::int64_t{2}));
-}
-
-ValueId length_of(BuildCall& call, ValueId heads) {
-  return call.add("Gather", {call.add("Shape", {heads}), call.scalar(2, DType::int64)});
 }
 
 // The parts of the last axis that belong to queries, keys and values.

@@ -8,5 +8,6 @@ class BuildCall;
 void microsoft_attention_gradient(BuildCall& call);
 void multi_head_gradient(BuildCall& call);
 void microsoft_rotary_gradient(BuildCall& call);
+void group_query_gradient(BuildCall& call);
 
 }  // namespace finity

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "ops/attention/attention_range.h"
+#include "ops/attention/group_query.h"
 #include "ops/attention/heads.h"
 #include "ops/attention/microsoft_attention_gradient.h"
 #include "ops/attention/rotary.h"
@@ -16,6 +17,28 @@
 #include "tensor/convert.h"
 
 namespace finity {
+
+void refuse_unmodelled_cache(const Call& call) {
+  for (const std::string_view name : {"k_quant_type", "v_quant_type"}) {
+    if (call.text(name) != "NONE") throw Unsupported("a quantised cache");
+  }
+  if (call.integer("sliding_window_cache") != 0) throw Unsupported("a cache of the size of the window");
+  if (call.has_input(12) || call.has_input(13)) throw Unsupported("a quantised cache");
+  if (call.has_input(14) || call.has_input(15)) throw Unsupported("normalisation of queries and keys");
+}
+
+// Small enough that sums and products of a few stay far from overflow.
+std::int64_t head_count(const Call& call, std::string_view name) {
+  const std::int64_t count = call.integer(name);
+  if (count < 1 || count > 1 << 20) throw Error("attribute '" + std::string(name) + "' is " + std::to_string(count));
+  return count;
+}
+
+int kept_group_scores(const Call& call) {
+  const std::int64_t mode = call.integer("qk_output");
+  if (mode != 1 && mode != 2) throw Error("output_qk is asked for with attribute 'qk_output' " + std::to_string(mode));
+  return mode == 1 ? 2 : 3;
+}
 
 namespace {
 
@@ -59,22 +82,6 @@ void eval_rotary(EvalCall& call) {
 }
 
 // ---- GroupQueryAttention -------------------------------------------------------------
-
-void refuse_unmodelled(const Call& call) {
-  for (const std::string_view name : {"k_quant_type", "v_quant_type"}) {
-    if (call.text(name) != "NONE") throw Unsupported("a quantised cache");
-  }
-  if (call.integer("sliding_window_cache") != 0) throw Unsupported("a cache of the size of the window");
-  if (call.has_input(12) || call.has_input(13)) throw Unsupported("a quantised cache");
-  if (call.has_input(14) || call.has_input(15)) throw Unsupported("normalisation of queries and keys");
-}
-
-// Small enough that sums and products of a few stay far from overflow.
-std::int64_t head_count(const Call& call, std::string_view name) {
-  const std::int64_t count = call.integer(name);
-  if (count < 1 || count > 1 << 20) throw Error("attribute '" + std::string(name) + "' is " + std::to_string(count));
-  return count;
-}
 
 // The width of a head when the queries alone, or queries, keys and values together, are `width` wide.
 Dim head_size(const Call& call, const Dim& width, bool packed) {
@@ -268,7 +275,7 @@ class GroupQuery {
     if (rule.scale == 0) rule.scale = 1.0 / std::sqrt(static_cast<double>(query_.size));
     rule.scale_roots = false;
     rule.softcap = call_.real("softcap");
-    rule.keep = kept_scores();
+    if (call_.has_output(3)) rule.keep = kept_group_scores(call_);
     rule.bias = [this](std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) {
       if (!allows(b, i, j)) return -kInf;
       return bias_ ? bias_->at(b, h, i, j) : 0.0;
@@ -283,14 +290,6 @@ class GroupQuery {
     return rule;
   }
 
-  int kept_scores() const {
-    if (!call_.has_output(3)) return -1;
-    const std::int64_t mode = call_.integer("qk_output");
-    if (mode != 1 && mode != 2)
-      throw Error("output_qk is asked for with attribute 'qk_output' " + std::to_string(mode));
-    return mode == 1 ? 2 : 3;
-  }
-
   EvalCall& call_;
   Heads<A> query_, key_, value_;
   std::int64_t total_ = 0;
@@ -303,7 +302,7 @@ class GroupQuery {
 };
 
 void eval_group_query(EvalCall& call) {
-  refuse_unmodelled(call);
+  refuse_unmodelled_cache(call);
   with_float_sum_type(call.in(0).dtype(), [&]<class A>() { GroupQuery<A>(call).run(); });
 }
 
@@ -334,7 +333,10 @@ const OpDef kOps[] = {
                    "qk_output: int = 0; rotary_interleaved: int = 0; scale: float = 0; sliding_window_cache: int = 0; "
                    "smooth_softmax: int = 0; softcap: float = 0; v_quant_type: string = NONE"},
      .meaning = {.infer = infer_group_query, .eval = eval_group_query, .freedom = kWideArithmetic},
-     .analysis = {.range = range_group_query, .hazards = group_query_hazards(), .overflow = "FN204"}},
+     .analysis = {.range = range_group_query,
+                  .vjp = group_query_gradient,
+                  .hazards = group_query_hazards(),
+                  .overflow = "FN204"}},
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "ops/control/sequence_gradient.h"
 #include "ops/shared/range_rules.h"
 #include "ops/table/families.h"
 #include "ops/table/range_call.h"
@@ -184,27 +185,27 @@ const OpDef kOps[] = {
                   .signature = "(size: int64) -> (array: any)",
                   .attrs = "dtype: int; shape: ints; ranked: int = 1"},
      .meaning = {.infer = infer_new, .eval = eval_new},
-     .analysis = {.range = range_new}},
+     .analysis = {.range = range_new, .vjp = flat}},
     {.identity = {.name = "ArrayWrite",
                   .domain = kDomain,
                   .summary = "the array with one element replaced, or added to",
                   .signature = "(array: T, index: int32|int64, value: T) -> (result: T) where T: any",
                   .attrs = "accumulate: int = 0"},
      .meaning = {.infer = infer_write_one, .eval = eval_write},
-     .analysis = {.range = range_write}},
+     .analysis = {.range = range_write, .vjp = array_write_gradient}},
     {.identity = {.name = "ArrayScatter",
                   .domain = kDomain,
                   .summary = "the array with some elements replaced, or added to",
                   .signature = "(array: T, indices: int32|int64, values: T) -> (result: T) where T: any",
                   .attrs = "accumulate: int = 0"},
      .meaning = {.infer = infer_write_some, .eval = eval_scatter},
-     .analysis = {.range = range_write}},
+     .analysis = {.range = range_write, .vjp = array_scatter_gradient}},
     {.identity = {.name = "ArrayPush",
                   .domain = kDomain,
                   .summary = "the array with one element more at its end",
                   .signature = "(array: T, value: T) -> (result: T) where T: any"},
      .meaning = {.infer = infer_push, .eval = eval_push},
-     .analysis = {.range = range_push}},
+     .analysis = {.range = range_push, .vjp = array_push_gradient}},
 };
 
 }  // namespace

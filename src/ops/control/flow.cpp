@@ -96,34 +96,6 @@ Dims declared_dims(const Call& call, BodyId body, std::size_t input) {
   return declared.is_tensor() && declared.ranked && declared.shape.size() == 1 ? Dims{1} : Dims{};
 }
 
-// Given a trip count and no condition, the condition the body computes is ignored.
-bool condition_counts(const Call& call) { return call.has_input(1) || !call.has_input(0); }
-
-bool holds_true(const ConstantPtr& constant) {
-  return constant && constant->missing().empty() && element_count(constant->dims()) == 1 &&
-         constant->dtype() == DType::boolean && element_as_int(constant->load(), 0) != 0;
-}
-
-// Whether the body's condition is the one it was given, or a constant true.
-bool keeps_condition(const Call& call, const Body& body) {
-  ValueId at = body.outputs.front();
-  for (int steps = 0; steps < 8 && at.valid(); ++steps) {
-    const Value& value = call.bodies().value(at);
-    if (at == body.inputs[1] || holds_true(value.constant)) return true;
-    if (!value.producer.valid()) return false;
-    const Node& producer = call.bodies().node(value.producer);
-    const Attr* constant = producer.op_type == "Constant" ? producer.attrs.find("value") : nullptr;
-    if (constant != nullptr) {
-      const auto* tensor = std::get_if<ConstantPtr>(constant);
-      return tensor != nullptr && holds_true(*tensor);
-    }
-    const bool moves = producer.op != nullptr && producer.op->traits.elements == ElementSource::moved;
-    if (!moves || producer.inputs.empty()) return false;
-    at = producer.inputs.front();
-  }
-  return false;
-}
-
 // What is known of the number of iterations.
 struct TripCount {
   Dim exact;                   // perhaps a symbol, or bounds
@@ -287,7 +259,7 @@ const OpDef kOps[] = {
                   .signature = "(input_sequence: value, additional_inputs...?: value) -> (out_sequence...: value)",
                   .attrs = "body: graph"},
      .meaning = {.infer = infer_sequence_map, .eval = eval_sequence_map},
-     .analysis = {.range = range_sequence_map}},
+     .analysis = {.range = range_sequence_map, .vjp = sequence_map_gradient}},
 };
 
 }  // namespace

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <optional>
 
 #include "base/error.h"
+#include "ops/control/loop_states.h"
 #include "ops/movement/move_gradient.h"
 #include "ops/shared/shapes.h"
-#include "ops/table/build_call.h"
+#include "ops/table/gradient_values.h"
 #include "ops/table/op.h"
 #include "tensor/convert.h"
 
@@ -87,41 +89,42 @@ BodyId branch_gradient(BuildCall& call, std::string_view branch, const Captured&
 
 // ---- Loop, Scan ------------------------------------------------------------
 
-// One index of an axis per iteration, from the first or from the last on.
-struct Walk {
-  std::int64_t axis = 0;
-  bool backward = false;
-};
-
-struct LoopParts {
-  BodyId body = {};
-  std::size_t first = 0;  // operand that holds the first state
-  std::size_t states = 0;
-  std::size_t first_input = 0;     // of the body that takes a state
-  std::size_t first_output = 0;    // of the body that gives a state
-  std::vector<Walk> inputs = {};   // scanned operands, behind the states
-  std::vector<Walk> outputs = {};  // collected results, behind the states
-};
-
 // What the forward run is asked for again.
 struct Rerun {
-  std::vector<ValueId> entered = {};  // by state: as every iteration found it, one after another
+  std::vector<ValueId> entered = {};  // by state: as every iteration found it, one after another; invalid for sequences
   ValueId count = {};                 // of iterations
 };
 
-bool is_real(const BuildCall& call, ValueId id) { return call.type(id).is_tensor() && is_float(call.type(id).dtype); }
-
-// Only what has the same shape in all iterations can be kept for each. Scan demands it of its states anyway.
-void require_steady_states(const BuildCall& call, const LoopParts& parts) {
-  const std::vector<ValueId>& inputs = call.bodies().body(parts.body).inputs;
-  for (std::size_t i = 0; i < parts.states; ++i) {
-    const Type& type = call.type(inputs[parts.first_input + i]);
-    const auto steady = [](const Dim& dim) { return dim.known() || dim.symbol.valid(); };
-    const bool told = parts.first_input == 0 || (type.ranked && std::ranges::all_of(type.shape, steady));
-    if (!type.is_tensor() || !told) {
-      throw Unsupported("a state of the loop is a sequence, or may change its shape");
+// The iterations of a Loop one after another, without a loop.
+std::vector<ValueId> unrolled(BuildCall& call, const LoopParts& parts) {
+  constexpr std::int64_t kMostNodes = 1 << 12;
+  const std::optional<std::int64_t> count = known_iterations(call, parts.body);
+  if (!count) {
+    throw Unsupported(
+        "a state of the loop changes its shape, or is a sequence that iterations read, and their number is not known");
+  }
+  const auto nodes = static_cast<std::int64_t>(call.bodies().body(parts.body).nodes.size());
+  if (*count > kMostNodes / std::max<std::int64_t>(nodes, 1)) {
+    throw Unsupported(
+        "a state of the loop changes its shape, or is a sequence that iterations read, and they are many");
+  }
+  std::vector<ValueId> states(call.inputs().begin() + static_cast<std::ptrdiff_t>(parts.first), call.inputs().end());
+  std::vector<std::vector<ValueId>> collected(parts.outputs.size());
+  for (std::int64_t i = 0; i < *count; ++i) {
+    std::vector<ValueId> arguments = {call.scalar(static_cast<double>(i), DType::int64),
+                                      call.writer().constant(Tensor::scalar(true))};
+    arguments.insert(arguments.end(), states.begin(), states.end());
+    const std::vector<ValueId> results = call.writer().copy_body(parts.body, arguments);
+    std::copy_n(results.begin() + 1, states.size(), states.begin());
+    for (std::size_t k = 0; k < collected.size(); ++k) {
+      collected[k].push_back(call.add("Unsqueeze", {results[1 + states.size() + k], call.ints({0})}));
     }
   }
+  for (std::vector<ValueId>& parts_of_one : collected) {
+    if (parts_of_one.empty()) states.emplace_back();
+    else states.push_back(call.add("Concat", std::move(parts_of_one), with_attr("axis", std::int64_t{0})));
+  }
+  return states;
 }
 
 ValueId at_step(BuildCall& call, ValueId from, ValueId step, std::int64_t axis) {
@@ -134,7 +137,11 @@ class WayBack {
   WayBack(BuildCall& call, const LoopParts& parts, const Rerun& rerun)
       : call_(call), parts_(parts), rerun_(rerun), captured_(wanted_captures(call)) {
     for (std::size_t i = 0; i < parts.states; ++i) {
-      if (is_real(call, call.in(parts.first + i))) reals_.push_back(i);
+      const ValueId state = call.in(parts.first + i);
+      // Of a sequence that nobody looks at, not even behind the loop, nothing depends.
+      const bool matters =
+          call.has_grad(i) || !is_sequence(call.type(state)) || list_use(call, parts, i) == ListUse::kept;
+      if (holds_floats(call.type(state)) && matters) reals_.push_back(i);
     }
     for (std::size_t i = 0; i < parts.inputs.size(); ++i) {
       if (call.wanted(scanned(i))) scans_.push_back(i);
@@ -189,7 +196,12 @@ class WayBack {
     Step result;
     std::vector<ValueId> arguments;
     if (parts_.first_input == 2) arguments = {step, call_.writer().constant(Tensor::scalar(true))};
-    for (const ValueId entered : rerun_.entered) result.states.push_back(at_step(call_, entered, step, 0));
+    for (std::size_t i = 0; i < rerun_.entered.size(); ++i) {
+      const ValueId entered = rerun_.entered[i];
+      // Its value does not change, or does not matter. An own name each: two may begin as the same one.
+      if (!entered.valid()) result.states.push_back(call_.add("Identity", {call_.in(parts_.first + i)}));
+      else result.states.push_back(at_step(call_, entered, step, 0));
+    }
     for (std::size_t i = 0; i < parts_.inputs.size(); ++i) {
       const Walk& walk = parts_.inputs[i];
       result.scanned.push_back(at_step(call_, call_.in(scanned(i)), position(walk, step, from_end), walk.axis));
@@ -219,7 +231,8 @@ class WayBack {
     std::vector<ValueId> gradients = call_.derive(results, arriving, wanted);
     for (std::size_t i = 0; i < gradients.size(); ++i) {
       const bool added_up = i >= reals_.size() && i < carried.size();
-      if (added_up) gradients[i] = gradients[i].valid() ? call_.sum(carried[i], gradients[i]) : carried[i];
+      if (added_up && !gradients[i].valid()) gradients[i] = carried[i];
+      else if (added_up) gradients[i] = sum_of_gradients(call_.writer(), carried[i], gradients[i]);
       else if (!gradients[i].valid()) gradients[i] = call_.zeros_like(wanted[i]);
     }
     return gradients;
@@ -263,7 +276,10 @@ BodyId recording_body(BuildCall& call, const LoopParts& parts) {
   const std::vector<ValueId> arguments = add_arguments(call, parts.body);
   std::vector<ValueId> outputs = call.writer().copy_body(parts.body, arguments);
   outputs.resize(parts.first_output + parts.states);
-  for (std::size_t i = 0; i < parts.states; ++i) outputs.push_back(arguments[parts.first_input + i]);
+  for (std::size_t i = 0; i < parts.states; ++i) {
+    const ValueId entered = arguments[parts.first_input + i];
+    if (!is_sequence(call.type(entered))) outputs.push_back(entered);
+  }
   if (parts.first_input == 2) outputs.push_back(arguments[0]);
   end_body(call, body, std::move(outputs));
   return body;
@@ -271,10 +287,14 @@ BodyId recording_body(BuildCall& call, const LoopParts& parts) {
 
 Rerun rerun_loop(BuildCall& call, const LoopParts& parts) {
   const BodyId body = recording_body(call, parts);
-  const std::vector<ValueId> results =
-      call.add_all("Loop", call.inputs(), 2 * parts.states + 1, with_attr("body", body));
-  return {.entered = {results.begin() + static_cast<std::ptrdiff_t>(parts.states), results.end() - 1},
-          .count = call.add("Size", {results.back()})};
+  const std::size_t kept = call.bodies().body(body).outputs.size() - 1;
+  const std::vector<ValueId> results = call.add_all("Loop", call.inputs(), kept, with_attr("body", body));
+  Rerun result{.count = call.add("Size", {results.back()})};
+  std::size_t next = parts.states;
+  for (std::size_t i = 0; i < parts.states; ++i) {
+    result.entered.push_back(is_sequence(call.type(call.in(parts.first + i))) ? ValueId{} : results[next++]);
+  }
+  return result;
 }
 
 std::vector<Walk> walks(const BuildCall& call, std::string_view axes, std::string_view directions, std::size_t count) {
@@ -299,6 +319,15 @@ Rerun rerun_scan(BuildCall& call, const LoopParts& parts) {
   const std::vector<ValueId> results = call.add_all("Scan", call.inputs(), 2 * parts.states, std::move(attrs));
   result.entered.assign(results.begin() + static_cast<std::ptrdiff_t>(parts.states), results.end());
   return result;
+}
+
+// The sum of the items of a sequence, each of the shape of `like`; zeros if there are none.
+ValueId sum_of_items(BuildCall& call, ValueId items, ValueId like) {
+  Attrs stack = with_attr("axis", std::int64_t{0});
+  stack.set("new_axis", std::int64_t{1});
+  const ValueId some = call.add("SequenceInsert", {items, call.zeros_like(like)});
+  return call.add("ReduceSum", {call.add("ConcatFromSequence", {some}, std::move(stack)), call.ints({0})},
+                  with_attr("keepdims", std::int64_t{0}));
 }
 
 // Runtimes also take bodies that want the number of the iteration and the condition as vectors of one element.
@@ -335,7 +364,7 @@ void loop_gradient(BuildCall& call) {
   parts.outputs.resize(call.bodies().body(parts.body).outputs.size() - 1 - parts.states);
   require_scalars(call, parts.body);
   require_repeatable(call, parts.body);
-  require_steady_states(call, parts);
+  if (!has_steady_states(call, parts)) return call.give_through(unrolled(call, parts));
   const Rerun rerun = rerun_loop(call, parts);
   WayBack(call, parts, rerun).give();
 }
@@ -348,9 +377,48 @@ void scan_gradient(BuildCall& call) {
   parts.inputs = walks(call, "scan_input_axes", "scan_input_directions", scanned);
   parts.outputs = walks(call, "scan_output_axes", "scan_output_directions", collected);
   require_repeatable(call, parts.body);
-  require_steady_states(call, parts);
+  if (!has_steady_states(call, parts)) throw Unsupported("a state of the loop is of unknown type");
   const Rerun rerun = rerun_scan(call, parts);
   WayBack(call, parts, rerun).give();
+}
+
+// A SequenceMap of the gradients of the body, which takes what arrives at each item besides. What it captures gets the
+// sum of what all items give.
+void sequence_map_gradient(BuildCall& call) {
+  const BodyId forward = call.body("body");
+  require_repeatable(call, forward);
+  const Captured captured = wanted_captures(call);
+  const BodyId body = call.writer().begin_body();
+  const std::vector<ValueId> arguments = add_arguments(call, forward);
+  std::vector<ValueId> inputs = call.inputs(), arriving, results, wanted;
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < call.output_count(); ++i) {
+    if (!call.has_grad(i)) continue;
+    inputs.push_back(call.grad(i));
+    arriving.push_back(call.writer().add_body_input(innermost(call.type(call.grad(i)))));
+  }
+  for (std::size_t i = 0; i < call.input_count(); ++i) {
+    if (!call.wanted(i)) continue;
+    places.push_back(i);
+    wanted.push_back(arguments[i]);
+  }
+  std::ranges::copy(captured.places, std::back_inserter(places));
+  std::ranges::copy(captured.values, std::back_inserter(wanted));
+  const std::vector<ValueId> outputs = call.writer().copy_body(forward, arguments);
+  for (std::size_t i = 0; i < call.output_count(); ++i) {
+    if (call.has_grad(i)) results.push_back(outputs[i]);
+  }
+  std::vector<ValueId> gradients = call.derive(results, arriving, wanted);
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (!gradients[i].valid()) gradients[i] = call.zeros_like(wanted[i]);
+  }
+  end_body(call, body, std::move(gradients));
+  const std::vector<ValueId> mapped =
+      call.add_all("SequenceMap", std::move(inputs), places.size(), with_attr("body", body));
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const ValueId operand = places[i] < call.input_count() ? call.in(places[i]) : wanted[i];
+    call.give(places[i], is_sequence(call.type(operand)) ? mapped[i] : sum_of_items(call, mapped[i], operand));
+  }
 }
 
 }  // namespace finity

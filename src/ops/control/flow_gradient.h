@@ -8,5 +8,6 @@ class BuildCall;
 void if_gradient(BuildCall& call);
 void loop_gradient(BuildCall& call);
 void scan_gradient(BuildCall& call);
+void sequence_map_gradient(BuildCall& call);
 
 }  // namespace finity

@@ -7,6 +7,8 @@
 #include "ops/shared/pieces.h"
 #include "ops/shared/shape_values.h"
 #include "ops/shared/shapes.h"
+#include "ops/table/op.h"
+#include "tensor/convert.h"
 
 namespace finity {
 
@@ -130,6 +132,36 @@ void require_body_arity(const Call& call, BodyId body, std::size_t inputs, std::
 const Tensor& require_tensor(const Datum& datum, std::string_view what) {
   if (const Tensor* tensor = datum.tensor()) return *tensor;
   throw Error(std::string(what) + " is not a tensor");
+}
+
+bool condition_counts(const Call& call) { return call.has_input(1) || !call.has_input(0); }
+
+namespace {
+
+bool holds_true(const ConstantPtr& constant) {
+  return constant && constant->missing().empty() && element_count(constant->dims()) == 1 &&
+         constant->dtype() == DType::boolean && element_as_int(constant->load(), 0) != 0;
+}
+
+}  // namespace
+
+bool keeps_condition(const Call& call, const Body& body) {
+  ValueId at = body.outputs.front();
+  for (int steps = 0; steps < 8 && at.valid(); ++steps) {
+    const Value& value = call.bodies().value(at);
+    if (at == body.inputs[1] || holds_true(value.constant)) return true;
+    if (!value.producer.valid()) return false;
+    const Node& producer = call.bodies().node(value.producer);
+    const Attr* constant = producer.op_type == "Constant" ? producer.attrs.find("value") : nullptr;
+    if (constant != nullptr) {
+      const auto* tensor = std::get_if<ConstantPtr>(constant);
+      return tensor != nullptr && holds_true(*tensor);
+    }
+    const bool moves = producer.op != nullptr && producer.op->traits.elements == ElementSource::moved;
+    if (!moves || producer.inputs.empty()) return false;
+    at = producer.inputs.front();
+  }
+  return false;
 }
 
 }  // namespace finity

@@ -36,4 +36,9 @@ void require_body_arity(const Call& call, BodyId body, std::size_t inputs, std::
 
 const Tensor& require_tensor(const Datum& datum, std::string_view what);
 
+// Of a Loop: given a trip count and no condition, the condition the body computes is ignored.
+bool condition_counts(const Call& call);
+// Whether the body's condition is the one it was given, or a constant true.
+bool keeps_condition(const Call& call, const Body& body);
+
 }  // namespace finity

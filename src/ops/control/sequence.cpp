@@ -4,11 +4,16 @@
 #include <string>
 
 #include "base/error.h"
+#include "ops/control/loops.h"
+#include "ops/control/sequence_gradient.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/movement/move_gradient.h"
 #include "ops/movement/movement_rules.h"
 #include "ops/shared/pieces.h"
 #include "ops/shared/range_rules.h"
 #include "ops/shared/shapes.h"
 #include "ops/table/families.h"
+#include "ops/table/gradient_values.h"
 #include "tensor/convert.h"
 
 namespace finity {
@@ -168,8 +173,6 @@ Dim piece_size(const InferCall& call, const Dim& size) {
   return equal && !lengths.empty() ? Dim::of(lengths.front()) : Dim{};
 }
 
-bool drops_axis(const Call& call) { return !call.has_input(1) && call.integer("keepdims") == 0; }
-
 void infer_split_to_sequence(InferCall& call) {
   if (!call.ranked(0)) return;
   Shape shape = call.shape(0);
@@ -255,33 +258,97 @@ void range_optional_get(RangeCall& call) {
   else range_same_items(call);
 }
 
+// ---- what gradients need -----------------------------------------------------
+
+constexpr std::string_view kDomain = "finity";
+
+void eval_sequence_zeros(EvalCall& call) {
+  Sequence items;
+  for (const Datum& item : sequence_in(call, 0)) {
+    const Tensor& tensor = require_tensor(item, "an item of the sequence");
+    items.emplace_back(Tensor(tensor.dtype(), tensor.dims()));
+  }
+  call.out(0, Datum::sequence(std::move(items)));
+}
+
+void range_zeros(RangeCall& call) { call.out(0, point(0)); }
+
+void infer_sequence_sum(InferCall& call) {
+  const Type item = join(item_type(call, 0), item_type(call, 1));
+  if (item.kind != Type::Kind::unknown) call.set_type(0, Type::sequence(item));
+}
+
+void eval_sequence_sum(EvalCall& call) {
+  const Sequence &a = sequence_in(call, 0), &b = sequence_in(call, 1);
+  if (a.size() != b.size()) {
+    throw Error("sequences of " + std::to_string(a.size()) + " and of " + std::to_string(b.size()) + " tensors");
+  }
+  Sequence items;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const Tensor& x = require_tensor(a[i], "an item of the sequence");
+    const Tensor& y = require_tensor(b[i], "an item of the sequence");
+    if (x.dims() != y.dims()) throw Error("items differ in shape");
+    items.emplace_back(map_binary(x, y, x.dtype(), [](auto u, auto v) { return u + v; }));
+  }
+  call.out(0, Datum::sequence(std::move(items)));
+}
+
+void range_sequence_sum(RangeCall& call) {
+  const DType dtype = innermost(call.out_type(0)).dtype;
+  call.out(0, is_float(dtype) ? add(dtype, call.hull(0), call.hull(1)) : top(DType::float64));
+}
+
+void infer_split_like(InferCall& call) {
+  if (call.in(1).kind == Type::Kind::sequence) call.set_type(0, call.in(1));
+}
+
+void eval_split_like(EvalCall& call) {
+  const Tensor& input = call.in(0);
+  const std::size_t axis = normalize_axis(call.integer("axis"), input.rank());
+  Sequence items;
+  std::int64_t at = 0;
+  for (const Datum& item : sequence_in(call, 1)) {
+    const Tensor& like = require_tensor(item, "an item of the sequence");
+    if (like.rank() != input.rank()) throw Error("an item of the sequence has another rank");
+    items.emplace_back(take_range(input, axis, at, like.dim(axis)));
+    at += like.dim(axis);
+  }
+  if (at != input.dim(axis)) throw Error("the pieces add up to " + std::to_string(at));
+  call.out(0, Datum::sequence(std::move(items)));
+}
+
+// Back from pieces to the whole.
+void split_like_gradient(BuildCall& call) {
+  call.give(0, call.add("ConcatFromSequence", {call.grad(0)}, with_attr("axis", call.integer("axis"))));
+}
+
 const OpDef kOps[] = {
     {.identity = {.name = "SequenceAt",
                   .since = 11,
                   .summary = "the tensor at a position of a sequence",
                   .signature = "(input_sequence: seq(T), position: int32|int64) -> (tensor: T) where T: any"},
      .meaning = {.infer = infer_sequence_at, .eval = eval_sequence_at},
-     .analysis = {.range = range_same_items}},
+     .analysis = {.range = range_same_items, .vjp = sequence_at_gradient}},
     {.identity = {.name = "SequenceConstruct",
                   .since = 11,
                   .summary = "a sequence of the given tensors",
                   .signature = "(inputs...: T) -> (output_sequence: seq(T)) where T: any"},
      .meaning = {.infer = infer_sequence_construct, .eval = eval_sequence_construct},
-     .analysis = {.range = range_construct}},
+     .analysis = {.range = range_construct, .vjp = sequence_construct_gradient}},
     {.identity = {.name = "SequenceEmpty",
                   .since = 11,
                   .summary = "a sequence of no tensors",
                   .signature = "() -> (output: seq(any))",
                   .attrs = "dtype: int = 1"},
      .meaning = {.infer = infer_sequence_empty, .eval = eval_sequence_empty},
-     .analysis = {.range = range_same_items}},
+     .analysis = {.range = range_same_items, .vjp = flat}},
     {.identity = {.name = "SequenceErase",
                   .since = 11,
                   .summary = "a sequence without one of its tensors, by default the last",
                   .signature =
                       "(input_sequence: seq(T), position?: int32|int64) -> (output_sequence: seq(T)) where T: any"},
      .meaning = {.infer = infer_same_sequence, .eval = eval_sequence_erase},
-     .analysis = {.range = range_same_items}},
+     .analysis = {.range = range_same_items, .vjp = sequence_erase_gradient}},
     {.identity =
          {.name = "SequenceInsert",
           .since = 11,
@@ -289,46 +356,65 @@ const OpDef kOps[] = {
           .signature =
               "(input_sequence: seq(T), tensor: T, position?: int32|int64) -> (output_sequence: seq(T)) where T: any"},
      .meaning = {.infer = infer_sequence_insert, .eval = eval_sequence_insert},
-     .analysis = {.range = range_items}},
+     .analysis = {.range = range_items, .vjp = sequence_insert_gradient}},
     {.identity = {.name = "SequenceLength",
                   .since = 11,
                   .summary = "number of tensors in a sequence",
                   .signature = "(input_sequence: seq(any)) -> (length: int64)"},
      .meaning = {.infer = infer_scalar, .eval = eval_sequence_length},
-     .analysis = {.range = range_length}},
+     .analysis = {.range = range_length, .vjp = flat}},
     {.identity = {.name = "ConcatFromSequence",
                   .since = 11,
                   .summary = "the tensors of a sequence joined along an axis, or stacked along a new one",
                   .signature = "(input_sequence: seq(T)) -> (concat_result: T) where T: any",
                   .attrs = "axis: int; new_axis: int = 0"},
      .meaning = {.infer = infer_concat_from_sequence, .eval = eval_concat_from_sequence},
-     .analysis = {.range = range_same_items}},
+     .analysis = {.range = range_same_items, .vjp = concat_from_sequence_gradient}},
     {.identity = {.name = "SplitToSequence",
                   .since = 11,
                   .summary = "a tensor cut along an axis into a sequence",
                   .signature = "(input: T, split?: int32|int64) -> (output_sequence: seq(T)) where T: any",
                   .attrs = "axis: int = 0; keepdims: int = 1"},
      .meaning = {.infer = infer_split_to_sequence, .eval = eval_split_to_sequence},
-     .analysis = {.range = range_same_items}},
+     .analysis = {.range = range_same_items, .vjp = split_to_sequence_gradient}},
     {.identity = {.name = "Optional",
                   .since = 15,
                   .summary = "an optional that holds the input, or an empty one",
                   .signature = "(input?: value) -> (output: value)",
                   .attrs = "type: type"},
      .meaning = {.infer = infer_optional, .eval = eval_optional},
-     .analysis = {.range = range_same_items}},
+     .analysis = {.range = range_same_items, .vjp = optional_gradient}},
     {.identity = {.name = "OptionalGetElement",
                   .since = 15,
                   .summary = "what an optional holds",
                   .signature = "(input: value) -> (output: value)"},
      .meaning = {.infer = infer_optional_get_element, .eval = eval_optional_get_element},
-     .analysis = {.range = range_optional_get}},
+     .analysis = {.range = range_optional_get, .vjp = optional_gradient}},
     {.identity = {.name = "OptionalHasElement",
                   .since = 15,
                   .summary = "whether an optional holds something",
                   .signature = "(input?: value) -> (output: bool)"},
      .meaning = {.infer = infer_optional_has_element, .eval = eval_optional_has_element},
-     .analysis = {.range = range_bool}},
+     .analysis = {.range = range_bool, .vjp = flat}},
+    {.identity = {.name = "SequenceZeros",
+                  .domain = kDomain,
+                  .summary = "zeros in place of all elements of the tensors of a sequence",
+                  .signature = "(like: seq(T)) -> (zeros: seq(T)) where T: float"},
+     .meaning = {.infer = infer_same_sequence, .eval = eval_sequence_zeros},
+     .analysis = {.range = range_zeros, .vjp = flat}},
+    {.identity = {.name = "SequenceSum",
+                  .domain = kDomain,
+                  .summary = "a sequence of the sums of the tensors of two sequences, one of each",
+                  .signature = "(A: seq(T), B: seq(T)) -> (sum: seq(T)) where T: float"},
+     .meaning = {.infer = infer_sequence_sum, .eval = eval_sequence_sum},
+     .analysis = {.range = range_sequence_sum, .vjp = gradients<"A: dsum; B: dsum">}},
+    {.identity = {.name = "SplitLike",
+                  .domain = kDomain,
+                  .summary = "a tensor cut along an axis into pieces as long as those of a sequence",
+                  .signature = "(input: T, like: seq(T)) -> (output_sequence: seq(T)) where T: float",
+                  .attrs = "axis: int"},
+     .meaning = {.infer = infer_split_like, .eval = eval_split_like},
+     .analysis = {.range = range_same_items, .vjp = split_like_gradient}},
 };
 
 }  // namespace

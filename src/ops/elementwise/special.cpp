@@ -1,10 +1,13 @@
 // Elementwise functions that ONNX does not have but TensorFlow, PyTorch and gradients do, in finity's own domain:
 // log(1 + x), exp(x) - 1, 1 / sqrt(x), 1 - erf(x), the angle of a point, the logarithm of the gamma function and its
-// derivative.
+// derivatives.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <string>
+#include <vector>
 
+#include "base/error.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/shared/function_range.h"
 #include "ops/shared/range_rules.h"
@@ -12,6 +15,7 @@
 #include "ops/table/build_call.h"
 #include "ops/table/families.h"
 #include "ops/table/quantities.h"
+#include "tensor/convert.h"
 #include "tensor/float_formats.h"
 
 namespace finity {
@@ -61,30 +65,71 @@ double digamma(double x) {
   return digamma_of_positive(1 - x) - kPi / std::tan(kPi * fraction);
 }
 
-// Right of zero, in the same way.
-double trigamma_of_positive(double x) {
+// (-1)^(n+1) n! times the sum of 1 / (x + k)^(n+1) over all k >= 0, right of zero: steps up until Euler and Maclaurin's
+// series for the rest is exact to double's last digits.
+double polygamma_of_positive(int n, double x) {
+  const double s = n + 1;
   double sum = 0;
-  for (; x < 12; x += 1) sum += 1 / (x * x);
-  const double inverse = 1 / x, square = inverse * inverse;
-  constexpr double kTerms[] = {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6};
-  double power = inverse * square;
-  sum += inverse + square / 2;
+  for (; x < 12 + n; x += 1) sum += std::pow(x, -s);
+  sum += std::pow(x, 1 - s) / (s - 1) + std::pow(x, -s) / 2;
+  constexpr double kTerms[] = {
+      1.0 / 12, -1.0 / 720, 1.0 / 30240, -1.0 / 1209600, 1.0 / 47900160, -691.0 / 1307674368000, 1.0 / 74724249600};
+  double power = s * std::pow(x, -s - 1), next = s + 1;
   for (const double term : kTerms) {
     sum += term * power;
-    power *= square;
+    power *= next * (next + 1) / (x * x);
+    next += 2;
   }
+  return (n % 2 == 0 ? -1 : 1) * std::tgamma(n + 1.0) * sum;
+}
+
+// Derivative number n of the cotangent of x is a polynomial in it: each is -(1 + c^2) times the slope of the one
+// before.
+double cotangent_derivative(int n, double cotangent) {
+  std::vector<double> factors = {0, 1};
+  for (int i = 0; i < n; ++i) {
+    std::vector<double> next(factors.size() + 1);
+    for (std::size_t k = 1; k < factors.size(); ++k) {
+      next[k - 1] -= static_cast<double>(k) * factors[k];
+      next[k + 1] -= static_cast<double>(k) * factors[k];
+    }
+    factors = std::move(next);
+  }
+  double sum = 0;
+  for (std::size_t k = factors.size(); k-- > 0;) sum = sum * cotangent + factors[k];
   return sum;
 }
 
-// Infinite at the poles, from both sides.
-double trigamma(double x) {
+// Derivative number n >= 1 of digamma. At a pole even ones leave for both infinities, as digamma does.
+double polygamma(int n, double x) {
   if (std::isnan(x)) return x;
   if (x == kInf) return 0;
   if (x == -kInf) return std::nan("");
-  if (x > 0) return trigamma_of_positive(x);
-  if (is_pole(x)) return kInf;
-  const double ratio = kPi / std::sin(kPi * (x - std::round(x)));
-  return ratio * ratio - trigamma_of_positive(1 - x);
+  if (x > 0) return polygamma_of_positive(n, x);
+  const bool even = n % 2 == 0;
+  if (is_pole(x)) return even ? std::nan("") : kInf;
+  const double cotangent = 1 / std::tan(kPi * (x - std::round(x)));
+  const double mirrored = polygamma_of_positive(n, 1 - x);
+  return (even ? mirrored : -mirrored) - std::pow(kPi, n + 1) * cotangent_derivative(n, cotangent);
+}
+
+double trigamma(double x) { return polygamma(1, x); }
+
+// Beyond the largest factorials of double.
+constexpr std::int64_t kMostDerivatives = 128;
+
+int order_of(const Call& call) {
+  const std::int64_t n = call.integer("n");
+  if (n < 1 || n > kMostDerivatives) throw Error("attribute 'n' is " + std::to_string(n));
+  return static_cast<int>(n);
+}
+
+void eval_polygamma(EvalCall& call) {
+  const Tensor& x = call.in(0);
+  const int n = order_of(call);
+  std::vector<double> values = elements<double>(x);
+  for (double& value : values) value = polygamma(n, value);
+  call.out(0, from_elements<double>(x.dtype(), x.dims(), values));
 }
 
 // ---- ranges ----------------------------------------------------------------
@@ -197,27 +242,33 @@ Range digamma_range(DType dtype, const Range& x, int ulps) {
   return range;
 }
 
-// Falls right of zero. Left of it it is (pi / sin(pi x))^2, where |sin(pi x)| is at least twice the distance to a pole,
-// less at most its value at 1. Infinite only at the poles and right beside them.
-Range trigamma_range(DType dtype, const Range& x, int ulps) {
+// Derivative number n of digamma: the sum of n! / |x + k|^(n+1) over all k >= 0, odd ones with the sign of x + k. It
+// goes to zero right of zero. Left of it two poles are nearest, on both sides, and all others at least 1, 2, ... away.
+Range polygamma_range(int n, DType dtype, const Range& x, int ulps) {
+  const bool even = n % 2 == 0;
   Range range{.nan = x.nan || x.ninf};
   if (x.pinf) range = join(range, point(0));
   const Slack slack = slack_of(2 * ulps, 16 * float_unit(dtype));
   const Range right = part_of(x, min_subnormal(dtype), kInf), left = part_of(x, -kInf, -min_subnormal(dtype));
-  if (right.has_finite())
-    range = join(range, granted(dtype, trigamma_of_positive(right.hi), trigamma_of_positive(right.lo), slack));
+  if (right.has_finite()) {
+    const double far = polygamma_of_positive(n, right.hi), near = polygamma_of_positive(n, right.lo);
+    range = join(range, granted(dtype, even ? near : far, even ? far : near, slack));
+  }
   if (left.has_finite() && left.lo == left.hi) {
-    if (!is_pole(left.lo)) range = join(range, granted(dtype, trigamma(left.lo), trigamma(left.lo), slack));
+    if (!is_pole(left.lo)) range = join(range, granted(dtype, polygamma(n, left.lo), polygamma(n, left.lo), slack));
   } else if (left.has_finite()) {
-    const double ratio = kPi / (2 * least_distance_to_pole(dtype, left));
-    range = join(range, granted(dtype, kPi * kPi - trigamma_of_positive(1), ratio * ratio, slack));
+    const double factorial = std::tgamma(n + 1.0);
+    const double most = factorial * (2 * std::pow(least_distance_to_pole(dtype, left), -(n + 1)) + 4);
+    // Halfway between two poles an odd one is at least what these two give.
+    range = join(range, granted(dtype, even ? -most : factorial * std::pow(2, n + 2), most, slack));
   }
   return range;
 }
 
+Range trigamma_range(DType dtype, const Range& x, int ulps) { return polygamma_range(1, dtype, x, ulps); }
+
 // The poles are too many for a list of unsafe values. They are assumed not to be met.
-template <Range (*F)(DType, const Range&, int)>
-void range_with_poles(RangeCall& call) {
+void report_poles(RangeCall& call) {
   const Range x = call.hull(0);
   bool possible = false;
   bool certain = true;
@@ -226,7 +277,28 @@ void range_with_poles(RangeCall& call) {
     certain &= cell.has_finite() && cell.lo == cell.hi && is_pole(cell.lo) && !cell.nan && !cell.pinf && !cell.ninf;
   }
   call.site("FN111", 0, x, possible, possible && certain);
+}
+
+template <Range (*F)(DType, const Range&, int)>
+void range_with_poles(RangeCall& call) {
+  report_poles(call);
   range_elementwise<F>(call);
+}
+
+void range_polygamma(RangeCall& call) {
+  const int n = order_of(call);
+  report_poles(call);
+  range_mapped(call, Monotone::no,
+               [&](const Range& x, DType dtype) { return polygamma_range(n, dtype, x, call.ulps()); });
+}
+
+void polygamma_gradient(BuildCall& call) {
+  const auto slope = [&](std::int64_t n) {
+    Attrs attrs;
+    attrs.set("n", n);
+    return call.add("finity:Polygamma", {call.in(0)}, std::move(attrs));
+  };
+  call.give(0, call.product(call.grad(0), slope(call.integer("n") + 1)));
 }
 
 // ---- the table -------------------------------------------------------------
@@ -312,7 +384,18 @@ const OpDef kOps[] = {
                   .summary = "derivative of Digamma; infinite at 0 and the negative integers",
                   .signature = kFloatToFloat},
      .meaning = {.infer = infer_same_shape, .eval = eval_float_unary<trigamma>},
-     .analysis = {.range = range_with_poles<trigamma_range>, .hazards = pole_hazards(), .overflow = "FN209"},
+     .analysis = {.range = range_with_poles<trigamma_range>,
+                  .vjp = gradients<"X: Mul(dY, finity:Polygamma(X, n=2))">,
+                  .hazards = pole_hazards(),
+                  .overflow = "FN209"},
+     .traits = {.elementwise = true}},
+    {.identity = {.name = "Polygamma",
+                  .domain = kDomain,
+                  .summary = "derivative number n of Digamma; infinite or undefined at 0 and the negative integers",
+                  .signature = kFloatToFloat,
+                  .attrs = "n: int = 1"},
+     .meaning = {.infer = infer_same_shape, .eval = eval_polygamma},
+     .analysis = {.range = range_polygamma, .vjp = polygamma_gradient, .hazards = pole_hazards(), .overflow = "FN209"},
      .traits = {.elementwise = true}},
 };
 

@@ -9,6 +9,7 @@
 #include "ops/linear/dot.h"
 #include "ops/linear/linear_gradient.h"
 #include "ops/linear/matmul.h"
+#include "ops/quantised/quantised_gradient.h"
 #include "ops/shared/move_elements.h"
 #include "ops/shared/shapes.h"
 #include "ops/table/families.h"
@@ -438,7 +439,7 @@ const OpDef kOps[] = {
                                "where D: int4 | uint4 | uint8 | float8 | float4e2m1, T: float",
                   .attrs = "bits: int = 4; block_size: int = 128; gather_axis: int = 0; quantize_axis: int = 1"},
      .meaning = {.infer = infer_gather_blocks, .eval = eval_gather_blocks, .freedom = "rounds once"},
-     .analysis = {.range = range_gather_blocks, .overflow = "FN204"}},
+     .analysis = {.range = range_gather_blocks, .vjp = gather_blocks_gradient, .overflow = "FN204"}},
 };
 
 }  // namespace

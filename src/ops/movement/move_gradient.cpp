@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "ops/movement/numbered.h"
 #include "ops/shared/shapes.h"
 #include "tensor/convert.h"
 
@@ -93,19 +94,26 @@ void scatter_numbered(BuildCall& call, std::size_t operand, const std::vector<st
   }
   const std::vector<ValueId> moved =
       call.writer().repeat(call.description(), std::move(inputs), attrs != nullptr ? *attrs : call.attrs());
-  ValueId slots = empty_slots(call, past_last, call.type(x).dtype);
+  std::vector<Numbered> parts;
   for (std::size_t i = 0; i < moved.size(); ++i) {
-    if (!moved[i].valid() || !call.has_grad(i)) continue;
-    const ValueId places = call.cast(reshape_to(call, moved[i], {-1}), DType::int64);
-    slots = call.add("ScatterElements", {slots, places, reshape_to(call, call.grad(i), {-1})},
-                     with_attr("reduction", std::string("add")));
+    if (moved[i].valid() && call.has_grad(i)) parts.push_back({moved[i], call.grad(i)});
   }
-  constexpr std::int64_t kEnd = std::numeric_limits<std::int64_t>::max();
-  call.give(operand,
-            reshape_like(call, call.add("Slice", {slots, call.ints({1}), call.ints({kEnd}), call.ints({0})}), x));
+  call.give(operand, added_up(call, x, parts));
 }
 
 }  // namespace
+
+ValueId added_up(BuildCall& call, ValueId x, const std::vector<Numbered>& parts) {
+  const ValueId past_last = call.sum(element_count(call, x), call.scalar(1, DType::int64));
+  ValueId slots = empty_slots(call, past_last, call.type(x).dtype);
+  for (const Numbered& part : parts) {
+    const ValueId places = call.cast(reshape_to(call, part.numbers, {-1}), DType::int64);
+    slots = call.add("ScatterElements", {slots, places, reshape_to(call, part.arriving, {-1})},
+                     with_attr("reduction", std::string("add")));
+  }
+  constexpr std::int64_t kEnd = std::numeric_limits<std::int64_t>::max();
+  return reshape_like(call, call.add("Slice", {slots, call.ints({1}), call.ints({kEnd}), call.ints({0})}), x);
+}
 
 void scatter_back(BuildCall& call, std::size_t operand, const std::vector<std::size_t>& others, const Attrs* attrs) {
   scatter_numbered(call, operand, others, attrs, DType::int64);

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "ops/movement/move_gradient.h"
 #include "ops/movement/movement_rules.h"
 #include "ops/shared/move_elements.h"
 #include "ops/shared/range_rules.h"
@@ -135,6 +136,8 @@ void range_repeated_axes(RangeCall& call) {
   for (std::size_t i = 0; i < 2; ++i) call.out(i, from_bounds(call.in_dtype(0), 0, std::max(most - 1, 0.0)));
 }
 
+void stitch_gradient(BuildCall& call) { scatter_back(call, 1); }
+
 const OpDef kOps[] = {
     {.identity = {.name = "Stitch",
                   .domain = kDomain,
@@ -144,7 +147,7 @@ const OpDef kOps[] = {
      .meaning = {.infer = infer_stitch,
                  .eval = eval_stitch,
                  .freedom = "rows that no index names are 0; TensorFlow leaves them as found in memory"},
-     .analysis = {.range = range_stitch},
+     .analysis = {.range = range_stitch, .vjp = stitch_gradient},
      .traits = {.exact = true}},
     {.identity = {.name = "BroadcastGradientArgs",
                   .domain = kDomain,

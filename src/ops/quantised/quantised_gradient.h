@@ -7,5 +7,7 @@ class BuildCall;
 
 // Of the scale. An integer operand has no gradient.
 void dequantize_gradient(BuildCall& call);
+// Of the scales of GatherBlockQuantized.
+void gather_blocks_gradient(BuildCall& call);
 
 }  // namespace finity

@@ -104,6 +104,10 @@ void BuildCall::give_through(std::span<const ValueId> outputs) {
 }
 
 ValueId filled_like(NodeWriter& writer, ValueId value, double number) {
+  const Type::Kind kind = writer.type(value).kind;
+  if (kind == Type::Kind::optional) throw Unsupported("an optional may hold nothing");
+  if (kind == Type::Kind::sequence && number != 0) throw Unsupported("numbers in sequences of unknown length");
+  if (kind == Type::Kind::sequence) return writer.add("finity:SequenceZeros", {value}, {}, 1).front();
   const DType dtype = writer.type(value).dtype;
   const std::optional<Dims> dims = writer.type(value).dims();
   const double one[] = {number};

@@ -66,4 +66,26 @@ void max_unpool_gradient(BuildCall& call) {
   call.give(0, call.add("Gather", {reshape_to(call, call.grad(0), {-1}), call.in(1)}));
 }
 
+// Each window takes from where its largest element is; which one that is changes in steps. Without elements it is none.
+void max_pool_second_gradient(BuildCall& call) {
+  if (!call.wanted(0)) return;
+  const Attrs attrs = with_attr(call.attrs(), "storage_order", std::int64_t{0});
+  const ValueId places = call.add_all("MaxPool", {call.in(1)}, 2, attrs).back();
+  const ValueId taken = call.add("Gather", {reshape_to(call, call.grad(0), {-1}), places});
+  const ValueId nowhere = call.add("Less", {places, call.scalar(0, DType::int64)});
+  call.give(0, call.add("Where", {nowhere, call.scalar(0), taken}));
+}
+
+void average_pool_second_gradient(BuildCall& call) {
+  if (call.wanted(0)) call.give(0, call.add("AveragePool", {call.grad(0)}, call.attrs()));
+}
+
+// The sum of each window is its mean times the number of its elements.
+void sum_pool_second_gradient(BuildCall& call) {
+  if (!call.wanted(0)) return;
+  const ValueId ones = call.ones_like(call.in(1));
+  const ValueId counts = call.add("LpPool", {ones}, with_attr(call.attrs(), "p", std::int64_t{1}));
+  call.give(0, call.product(call.add("AveragePool", {call.grad(0)}, call.attrs()), counts));
+}
+
 }  // namespace finity

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "ops/linear/dot.h"
+#include "ops/movement/movement_rules.h"
 #include "ops/reduce/reduce_range.h"
 #include "ops/shared/range_groups.h"
 #include "ops/shared/shapes.h"
@@ -94,11 +95,15 @@ std::int64_t largest(std::span<const double> x, std::int64_t plane, std::int64_t
   return best;
 }
 
-void eval_max_roi_pool(EvalCall& call) {
-  const Tensor& x = call.in(0);
+RoiPlan plan_max_rois(const EvalCall& call) {
   const auto [height, width] = pooled_shape(call);
-  const RoiPlan plan = plan_rois(x, call.in(1), 5, height, width);
-  const std::vector<double> pixels = elements<double>(x);
+  return plan_rois(call.in(0), call.in(1), 5, height, width);
+}
+
+// Of the largest element in every bin.
+std::vector<std::int64_t> max_roi_positions(const EvalCall& call, const RoiPlan& plan) {
+  const std::int64_t height = plan.out_height, width = plan.out_width;
+  const std::vector<double> pixels = elements<double>(call.in(0));
   const std::vector<float> rois = elements<float>(call.in(1));
   const auto scale = static_cast<float>(call.real("spatial_scale"));
   std::vector<std::int64_t> positions;
@@ -114,7 +119,19 @@ void eval_max_roi_pool(EvalCall& call) {
                                   bin_pixels(roi[1], roi[3], scale, column, width, plan.width)));
     }
   }
-  call.out(0, gather_elements(x, plan.out(), positions));
+  return positions;
+}
+
+void eval_max_roi_pool(EvalCall& call) {
+  const RoiPlan plan = plan_max_rois(call);
+  call.out(0, gather_elements(call.in(0), plan.out(), max_roi_positions(call, plan)));
+}
+
+void eval_max_roi_places(EvalCall& call) {
+  const RoiPlan plan = plan_max_rois(call);
+  std::vector<std::int64_t> places = max_roi_positions(call, plan);
+  for (std::int64_t& place : places) ++place;
+  call.out(0, Tensor::of<std::int64_t>(DType::int64, plan.out(), places));
 }
 
 // ---- RoiAlign ----------------------------------------------------------------
@@ -255,6 +272,8 @@ void range_max_roi_pool(RangeCall& call) {
   call.out(0, result);
 }
 
+void range_max_roi_places(RangeCall& call) { call.out(0, whole_numbers(0, call.in(0).most_count(~std::uint32_t{0}))); }
+
 // Sample points of a bin that lie in the image: given, or at distances between half a pixel and one.
 double sample_count(const RangeCall& call) {
   const auto ratio = static_cast<double>(call.integer("sampling_ratio"));
@@ -317,7 +336,15 @@ const OpDef kOps[] = {
           .freedom =
               "regions are rounded to pixels, ends included; neighbouring bins may share pixels; an empty bin gives 0"},
      .analysis = {.range = range_max_roi_pool,
+                  .vjp = max_roi_pool_gradient,
                   .grants = {.ways = {Way::lowest_for_nothing, Way::passes_over_nan}, .measured_on = kOnnxRuntime}}},
+    {.identity = {.name = "MaxRoiPlaces",
+                  .domain = "finity",
+                  .summary = "where MaxRoiPool finds its elements, counted from 1 through all of X; 0 for an empty bin",
+                  .signature = "(X: T, rois: T) -> (places: int64) where T: float",
+                  .attrs = "pooled_shape: ints; spatial_scale: float = 1"},
+     .meaning = {.infer = infer_max_roi_pool, .eval = eval_max_roi_places},
+     .analysis = {.range = range_max_roi_places, .vjp = flat}},
     {.identity = {.name = "RoiAlign",
                   .since = 10,
                   .summary = "mean or maximum of interpolated samples in each bin of a grid over each region",

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "ops/movement/move_gradient.h"
+#include "ops/movement/numbered.h"
 #include "tensor/convert.h"
 
 namespace finity {
@@ -83,6 +84,13 @@ class AlignedSamples {
 };
 
 }  // namespace
+
+// Each bin's goes to its largest element. Which one that is changes in steps, as regions are rounded to pixels.
+void max_roi_pool_gradient(BuildCall& call) {
+  if (!call.wanted(0)) return;
+  const ValueId places = call.add("finity:MaxRoiPlaces", {call.in(0), call.in(1)}, call.attrs());
+  call.give(0, added_up(call, call.in(0), {{.numbers = places, .arriving = call.grad(0)}}));
+}
 
 void roi_align_gradient(BuildCall& call) { call.give_through(std::vector{AlignedSamples(call).result()}); }
 

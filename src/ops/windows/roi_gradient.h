@@ -5,6 +5,7 @@
 
 namespace finity {
 
+void max_roi_pool_gradient(BuildCall& call);
 void roi_align_gradient(BuildCall& call);
 
 }  // namespace finity

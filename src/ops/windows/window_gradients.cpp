@@ -10,6 +10,7 @@
 #include "ops/table/build_call.h"
 #include "ops/table/families.h"
 #include "ops/windows/direct_convolution.h"
+#include "ops/windows/pool_gradient.h"
 #include "ops/windows/pool_windows.h"
 #include "tensor/convert.h"
 
@@ -271,7 +272,7 @@ const OpDef kOps[] = {
      .meaning = {.infer = infer_like<1>,
                  .eval = eval_max_pool_gradient,
                  .freedom = "adds in order of the windows; NaN counts as the largest"},
-     .analysis = {.range = range_pool_gradient, .overflow = "FN205"}},
+     .analysis = {.range = range_pool_gradient, .vjp = max_pool_second_gradient, .overflow = "FN205"}},
     {.identity = {.name = "AveragePoolGradient",
                   .domain = kDomain,
                   .summary = "gradient of AveragePool: each window's is shared among its elements",
@@ -280,7 +281,7 @@ const OpDef kOps[] = {
      .meaning = {.infer = infer_like<1>,
                  .eval = eval_sum_pool_gradient<true>,
                  .freedom = "adds in order of the windows"},
-     .analysis = {.range = range_pool_gradient, .overflow = "FN205"}},
+     .analysis = {.range = range_pool_gradient, .vjp = average_pool_second_gradient, .overflow = "FN205"}},
     {.identity = {.name = "SumPoolGradient",
                   .domain = kDomain,
                   .summary = "the sum, for each element of a tensor, over the windows it lies in",
@@ -289,7 +290,7 @@ const OpDef kOps[] = {
      .meaning = {.infer = infer_like<1>,
                  .eval = eval_sum_pool_gradient<false>,
                  .freedom = "adds in order of the windows"},
-     .analysis = {.range = range_pool_gradient, .overflow = "FN205"}},
+     .analysis = {.range = range_pool_gradient, .vjp = sum_pool_second_gradient, .overflow = "FN205"}},
 };
 
 }  // namespace

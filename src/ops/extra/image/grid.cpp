@@ -418,6 +418,17 @@ void grid_sample_gradient(BuildCall& call) {
     call.give(1, call.add("finity:GridSampleSlopes", operands, call.attrs()));
 }
 
+// Linear in what arrives. The sum over all pixels, times what arrives there, is the sum over all samples of these.
+void grid_sample_second_gradient(BuildCall& call) {
+  const Filter filter = sampling_of(call).filter;
+  if (call.wanted(2) && filter == Filter::cubic)
+    throw Unsupported("the gradient with respect to the positions of a cubic filter is not modelled");
+  const ValueId dy = call.in(0), grid = call.in(2);
+  if (call.wanted(0)) call.give(0, call.add("GridSample", {call.grad(0), grid}, call.attrs()));
+  if (call.wanted(2) && filter == Filter::linear)
+    call.give(2, call.add("finity:GridSampleSlopes", {dy, call.grad(0), grid}, call.attrs()));
+}
+
 // A position is theta times (x, y[, z], 1); these come from the grid of the map that changes nothing.
 void affine_grid_gradient(BuildCall& call) {
   if (!call.wanted(0)) return;
@@ -457,7 +468,7 @@ const OpDef kOps[] = {
      .meaning = {.infer = infer_like_second,
                  .eval = eval_grid_sample_gradient,
                  .freedom = "coordinates in float32 (float64 for such a grid), sums in double rounded once"},
-     .analysis = {.range = range_grid_sample_gradient, .overflow = "FN205"}},
+     .analysis = {.range = range_grid_sample_gradient, .vjp = grid_sample_second_gradient, .overflow = "FN205"}},
     {.identity = {.name = "GridSampleSlopes",
                   .domain = "finity",
                   .summary = "what arrives at linear samples of X, given back to the positions of the grid",
