@@ -284,7 +284,7 @@ int trigger_program(const std::string& path, const CheckSettings& settings, cons
 std::optional<int> trigger_training_graph(const std::string& path, const CheckSettings& settings,
                                           const ProgramSettings& own, bool json) {
   if (!std::filesystem::is_regular_file(path))
-    return std::nullopt;  // whoever reads it as a model says why it cannot be
+    return std::nullopt;                            // whoever reads it as a model says why it cannot be
   const Contract contract = contract_of(settings);  // what is wrong with them is no matter of this file
   const Bindings bindings = bindings_of(settings);
   TensorFlowProgram training;

@@ -50,7 +50,7 @@ class Search {
   void choose_sizes();
   Objective* objective_for(std::size_t finding, const Drawn& start, std::size_t variant);
   double tinker(SiteSearch& site, const Drawn& from, double closest, double seconds, const std::function<bool()>& over);
-  double walk(SiteSearch& site, Objective& objective, const Drawn& from, double closest,
+  double walk(SiteSearch& site, Objective& objective, const Drawn& from, double closest, double until,
               const std::function<bool()>& over);
   void pursue(SiteSearch& site, double until);
   void shrink_all();
@@ -137,7 +137,7 @@ Drawn Search::constant_draw(int number) {
 // A few kinds of inputs in turn: plain, all low, all high, constant, mixed with special numbers.
 Drawn Search::draw(int number) {
   if (number < 3) return draw_inside(model_.graph, drawn_types_, runner_.space(), rng_, number);
-  if (number < 9) return constant_draw(number - 3);
+  if (number < 9) return with_labels(constant_draw(number - 3));
   Drawn drawn = draw_inside(model_.graph, drawn_types_, runner_.space(), rng_, number % 3 == 0 ? 0 : 3);
   return number % 2 == 0 ? drawn : with_labels(std::move(drawn));
 }
@@ -215,8 +215,8 @@ double Search::tinker(SiteSearch& site, const Drawn& from, double closest, doubl
 }
 
 // Along the slopes of the distance, then by trying: integers have no slopes, and what is nearly zero is a matter of
-// rounding. As long again, at most.
-double Search::walk(SiteSearch& site, Objective& objective, const Drawn& from, double closest,
+// rounding. As long again.
+double Search::walk(SiteSearch& site, Objective& objective, const Drawn& from, double closest, double until,
                     const std::function<bool()>& over) {
   if (!objective.stops().empty()) {
     const GradientStop& first = objective.stops().front();
@@ -226,10 +226,13 @@ double Search::walk(SiteSearch& site, Objective& objective, const Drawn& from, d
   Walk walk(model_, runner_.space(), objective, from, rng_, options_.torch);
   walk.run([&](const Drawn& at) { try_out(at, site.finding); }, over);
   if (walk.closest() < closest) site.closest = objective.describe(closest = walk.closest());
-  constexpr double kLeast = 0.05;
+  constexpr double kLeast = 0.05, kNear = 1e-3;
+  double seconds = std::max(elapsed() - start, kLeast);
+  // The last digits are worth more.
+  if (objective.is_plain() && walk.closest() < kNear) seconds = std::max(seconds, (until - elapsed()) / 8);
   // Nearer to what the model itself computes is another measure: what was said of the walk stays.
   SiteSearch unsaid = site;
-  tinker(unsaid, walk.end(), kInf, std::max(elapsed() - start, kLeast), over);
+  tinker(unsaid, walk.end(), kInf, seconds, over);
   return closest;
 }
 
@@ -241,15 +244,18 @@ void Search::pursue(SiteSearch& site, double until) {
     return is_over() || elapsed() > until || (is_confirmed(site.finding) && ++steps_inside > kDeeper);
   };
   double closest = kInf;
-  constexpr int kPatience = 24;  // rounds that came no nearer
+  constexpr int kPatience = 24;        // rounds that came no nearer
+  constexpr int kTrialsPatience = 10;  // the same where each is hundreds of trials
+  int patience = kPatience;
   int last_progress = 0;
-  for (int round = 0; !over() && round - last_progress < kPatience; ++round) {
+  for (int round = 0; !over() && round - last_progress < patience; ++round) {
     const Drawn from = draw(round);
     double reached = closest;
     if (Objective* objective = objective_for(site.finding, from, static_cast<std::size_t>(round))) {
-      reached = walk(site, *objective, from, closest, over);
+      reached = walk(site, *objective, from, closest, until, over);
     } else {
       site.why_not = "nothing that may vary has a derivative there";
+      patience = kTrialsPatience;
       try_out(from);
       reached = tinker(site, from, closest, (until - elapsed()) / 8, over);
     }
