@@ -153,6 +153,14 @@ std::int64_t axis_size(const Node& node, const Type& type, std::int64_t usual) {
   return type.shape[static_cast<std::size_t>(axis)].size;
 }
 
+// Losses: the scores have an axis of classes behind the batch.
+std::int64_t classes_of_labels(const Node& node, std::size_t operand, const Signature& signature, const Types& types) {
+  const bool labels = operand == 1 && signature.inputs.size() > 1 &&
+                      (signature.inputs[1].name == "labels" || signature.inputs[1].name == "target");
+  const Type& scores = types[node.inputs[0]];
+  return labels && scores.ranked && scores.shape.size() > 1 ? scores.shape[1].size : -1;
+}
+
 // The axis that operand `operand` of the node indexes, as a size; -1 when it indexes none or the size is unknown.
 std::int64_t indexed_by(const Node& node, std::size_t operand, const Types& types, bool classes) {
   if (node.op == nullptr || node.inputs.empty() || !node.inputs[0].valid()) return -1;
@@ -160,6 +168,9 @@ std::int64_t indexed_by(const Node& node, std::size_t operand, const Types& type
   // Rows with a single one: the classes are an axis of the result.
   const bool spreads = operand == 0 && !signature.inputs.empty() && signature.inputs[0].name == "indices";
   if (classes && spreads && signature.attr("axis") != nullptr) return axis_size(node, types[node.outputs[0]], -1);
+  if (classes) {
+    if (const std::int64_t size = classes_of_labels(node, operand, signature, types); size > 0) return size;
+  }
   const bool indexes = operand > 0 && operand < signature.inputs.size() && signature.inputs[0].name == "data" &&
                        signature.inputs[operand].name == "indices";
   if (!indexes || signature.attr("axis") == nullptr) return -1;

@@ -1,12 +1,12 @@
 #include "check/keep_search.h"
 
 #include <algorithm>
-#include <ctime>
 #include <iterator>
 #include <set>
 #include <tuple>
 #include <utility>
 
+#include "base/thread_clock.h"
 #include "check/constants.h"
 #include "ops/table/op.h"
 
@@ -20,13 +20,6 @@ using SiteKey = std::tuple<NodeId, ValueId, std::string_view, int>;
 SiteKey key_of(const Finding& finding) {
   const ValueId value = finding.node.valid() ? ValueId{} : finding.value;
   return {finding.node, value, finding.rule, finding.operand};
-}
-
-// Computing time, so that the answer does not depend on what else the machine does.
-double thread_seconds() {
-  timespec now = {};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
 class KeepSearch {
@@ -75,8 +68,8 @@ class KeepSearch {
   const Contract& contract_;
   DType target_;
   const KeepOptions& options_;
-  double start_ = thread_seconds();
-  std::vector<bool> candidates_;  // by NodeId: the conversion changes what the node computes
+  double start_ = thread_seconds();  // computing time: the answer does not depend on what else the machine does
+  std::vector<bool> candidates_;     // by NodeId: the conversion changes what the node computes
   Analysis original_;
   std::set<SiteKey> excused_;
   NodeSet excused_nodes_;

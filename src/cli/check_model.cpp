@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/thread_clock.h"
 #include "check/keep_search.h"
 #include "cli/data_runs.h"
 #include "cli/failure.h"
@@ -40,7 +41,8 @@ std::vector<std::string> names_of(const Graph& graph, const NodeSet& nodes) {
 // check itself. When runs are to come as well, they get half of a time limit at least.
 double keep_list_seconds(const ModelAnalysis& model, const CheckPlan& plan) {
   constexpr double kMoment = 1e-3, kChecks = 10, kLeast = 0.5, kMost = 30;
-  const double usual = std::clamp(kChecks * model.check_seconds, kLeast, kMost);
+  // In seconds of computing, as the search counts them: on a busy machine those of the clock would be many more.
+  const double usual = std::clamp(kChecks * model.check_effort, kLeast, kMost);
   const double limit = plan.check.analysis.time_limit;
   if (limit == 0) return usual;
   const double left = std::max(limit - model.read_seconds - model.check_seconds, kMoment);
@@ -175,11 +177,13 @@ ModelAnalysis analyze_model(const std::string& path, const CheckPlan& plan) {
   Graph graph = read_model(path, notes, plan.check.bindings);
   std::erase_if(notes, [](const Note& note) { return note.text.starts_with(kNotKept); });
   const double read_seconds = seconds_since(start);
+  const double effort = thread_seconds();
   try {
     ModelAnalysis model = {check_graph(std::move(graph), plan.contract, plan.check)};
     model.notes.insert(model.notes.begin(), notes.begin(), notes.end());
     model.read_seconds = read_seconds;
     model.check_seconds = seconds_since(start) - read_seconds;
+    model.check_effort = thread_seconds() - effort;
     return model;
   } catch (Error& error) {
     error.in(path);

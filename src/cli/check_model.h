@@ -31,6 +31,7 @@ CheckPlan plan_of(const CheckSettings& settings);
 // A checked model with what reading it told.
 struct ModelAnalysis : CheckedGraph {
   double read_seconds = 0, check_seconds = 0;
+  double check_effort = 0;  // seconds of computing
   double list_seconds = 0;  // looking for the nodes to keep
 };
 ModelAnalysis analyze_model(const std::string& path, const CheckPlan& plan);

@@ -4,6 +4,7 @@
 
 #include "base/time_limit.h"
 #include "check/recorded.h"
+#include "check/run_sizes.h"
 #include "report/words.h"
 #include "tensor/convert.h"
 
@@ -72,9 +73,19 @@ void DataRuns::draw_some() {
   try {
     const Premises inside =
         premises(as_it_is(), types_as_it_is(), plan_.contract, plan_.check.analysis.ranges.max_cells);
-    for (int number = 0; number < kDrawnRuns; ++number) {
-      observer_.run(draw_inside(as_it_is(), types_as_it_is(), inside, rng, number).inputs, plan_.seed);
+    Types types = types_as_it_is();
+    const auto run = [&](int number) {
+      observer_.run(draw_inside(as_it_is(), types, inside, rng, number).inputs, plan_.seed);
+    };
+    try {
+      run(0);
+    } catch (const TimeUp&) {
+      throw;
+    } catch (const Error&) {  // too small, perhaps
+      types = with_sizes_that_run(as_it_is(), types, inside, rng, kDrawnSeconds);
+      run(0);
     }
+    for (int number = 1; number < kDrawnRuns; ++number) run(number);
   } catch (const TimeUp&) {
     return;
   } catch (const Error&) {

@@ -92,9 +92,15 @@ bool replay_reference(const Witness& witness) {
     const bool bad = std::ranges::any_of(outputs, has_non_finite_element);
     if (bad && first.empty()) first = describe(witness.graph, node);
   };
-  const std::vector<Datum> outputs = run_reference(witness.graph, witness.inputs, options);
-  std::printf("reference: %s", output_text(witness.graph, outputs).c_str());
-  std::printf(first.empty() ? "\n" : "; %s made the first\n", printable(first).c_str());
+  std::string ended;
+  try {
+    ended = output_text(witness.graph, run_reference(witness.graph, witness.inputs, options));
+  } catch (const Error& error) {
+    if (first.empty()) throw;
+    ended = "stopped: " + printable(error.what());  // behind the failure, which is what counts
+  }
+  std::printf("reference: %s", ended.c_str());
+  std::printf(first.empty() ? "\n" : "; %s made the first NaN or Inf\n", printable(first).c_str());
   return !first.empty();
 }
 

@@ -284,10 +284,12 @@ int trigger_program(const std::string& path, const CheckSettings& settings, cons
 std::optional<int> trigger_training_graph(const std::string& path, const CheckSettings& settings,
                                           const ProgramSettings& own, bool json) {
   if (!std::filesystem::is_regular_file(path))
-    return std::nullopt;  // whoever reads it as a model says why it cannot be
+    return std::nullopt;                            // whoever reads it as a model says why it cannot be
+  const Contract contract = contract_of(settings);  // what is wrong with them is no matter of this file
+  const Bindings bindings = bindings_of(settings);
   TensorFlowProgram training;
   try {
-    training = tensorflow_program(path, contract_of(settings), bindings_of(settings));
+    training = tensorflow_program(path, contract, bindings);
   } catch (const Error& error) {
     std::fprintf(stderr, "finity: note: not searched as a training program: %s\n", printable(error.what()).c_str());
     return std::nullopt;

@@ -12,6 +12,7 @@
 #include "ops/table/rule_patterns.h"
 #include "tensor/convert.h"
 #include "tensor/float_formats.h"
+#include "trigger/bring_out.h"
 #include "trigger/distance_text.h"
 #include "trigger/loss_writer.h"
 #include "types/hazard_quantity.h"
@@ -48,6 +49,7 @@ const Hazard* hazard_among(const OpDef& op, const Finding& site, std::size_t var
 SizedModels with_sizes(const CheckedGraph& model, const Drawn& sizes) {
   const Bindings bindings = sizes_of(sizes);
   SizedModels result;
+  result.sizes = bindings;
   result.plain = {model.graph, infer_types(model.graph, bindings)};
   try {
     Graph wide = convert_floats(model.graph, model.types, DType::float64).graph;
@@ -75,9 +77,8 @@ ValueId room_of_largest(GraphWriter& writer, const std::vector<ValueId>& values,
 }  // namespace
 
 // The loss of a hazard; invalid when the node's formats have no unsafe value.
-ValueId Objective::add_hazard(GraphWriter& writer, NodeId node, const Hazard& hazard, DType dtype) {
+ValueId Objective::add_hazard(GraphWriter& writer, ValueId quantity, const Hazard& hazard, DType dtype) {
   LossWriter loss(writer);
-  const ValueId quantity = add_quantity(writer, node, hazard).value;
   const UnsafeSet unsafe = hazard.unsafe(dtype);
   if (unsafe.empty() || !quantity.valid()) return {};
   if (!only_infinities(unsafe)) {
@@ -109,31 +110,90 @@ std::size_t Objective::variants(const CheckedGraph& model, std::size_t finding) 
   return op == nullptr ? 1 : std::max<std::size_t>(hazards_among(*op, site).size(), 1);
 }
 
-std::optional<Objective> Objective::make(const CheckedGraph& model, const SizedModels& sized, std::size_t finding,
-                                         const std::vector<ValueId>& variables, std::size_t variant) {
-  const Finding& site = model.analysis.findings[finding];
-  if (!site.node.valid() || model.graph.node(site.node).body != Graph::kMain) return std::nullopt;
-  const Node& node = model.graph.node(site.node);
-  if (node.op == nullptr) return std::nullopt;
-  const Hazard* hazard = hazard_among(*node.op, site, variant);
-  // Quantities that are not operands know the format they speak of, and compute in wider ones themselves.
-  const SizedModel& base = hazard != nullptr && hazard->quantity != nullptr ? sized.plain : sized.wide;
-  GraphWriter writer(base.graph, base.types);
-  Objective objective;
-  const DType dtype = site.value.valid() ? model.types[site.value].dtype : DType::undefined;
-  ValueId distance;
-  try {
-    distance = hazard != nullptr ? objective.add_hazard(writer, site.node, *hazard, dtype)
-                                 : objective.add_overflow(writer, node, site, dtype);
-  } catch (const Unsupported&) {
-    return std::nullopt;
+namespace {
+
+// Of a few numbers the one that is farthest from all that is unsafe.
+double far_from(const UnsafeSet& unsafe) {
+  double best = 0, most = -1;
+  for (const double x : {0.0, 0.5, 1e30, -1e30}) {
+    double nearest = kInf;
+    for (const Unsafe& part : unsafe) nearest = std::min(nearest, std::max({part.lo - x, x - part.hi, 0.0}));
+    if (nearest > most) {
+      most = nearest;
+      best = x;
+    }
   }
-  if (!distance.valid() || !objective.add_gradients(writer, distance, variables)) return std::nullopt;
+  return best;
+}
+
+// What a finding inside a body is a distance of: an operand, a result that overflows, or an operand that is infinite.
+ValueId searched_value(const CheckedGraph& model, const Finding& site, const Hazard* hazard) {
+  const Node& node = model.graph.node(site.node);
+  if (hazard != nullptr) return hazard->operand < node.inputs.size() ? node.inputs[hazard->operand] : ValueId{};
+  if (!site.seen.nan) return site.value;
+  const auto is_usable = [&](ValueId id) { return id.valid() && is_float(model.types[id].dtype); };
+  const auto found = std::ranges::find_if(node.inputs, is_usable);
+  return found == node.inputs.end() ? ValueId{} : *found;
+}
+
+}  // namespace
+
+Objective Objective::finished(GraphWriter&& writer, Objective objective) {
   writer.builder().drop_unneeded();
   GraphWriter::Result built = std::move(writer).finish();
   objective.graph_ = std::move(built.graph);
   for (const Type& type : built.types.of) objective.dtypes_.push_back(type.dtype);
   return objective;
+}
+
+std::optional<Objective> Objective::make_in_body(const CheckedGraph& model, const SizedModels& sized,
+                                                 const Finding& site, const Hazard* hazard,
+                                                 const std::vector<ValueId>& variables) {
+  if (hazard != nullptr && hazard->quantity != nullptr) return std::nullopt;
+  const ValueId searched = searched_value(model, site, hazard);
+  if (!searched.valid()) return std::nullopt;
+  const DType dtype = model.types[site.value.valid() ? site.value : searched].dtype;
+  const bool overflow = hazard == nullptr || only_infinities(hazard->unsafe(dtype));
+  const std::optional<BroughtOut> out =
+      brought_out(sized.wide.graph, sized.wide.types, sized.sizes, searched, model.graph.node(site.node).body,
+                  overflow ? 0 : far_from(hazard->unsafe(dtype)));
+  if (!out) return std::nullopt;
+  GraphWriter writer(out->graph, out->types);
+  Objective objective;
+  ValueId distance;
+  if (hazard != nullptr) {
+    distance = objective.add_hazard(writer, out->value, *hazard, dtype);
+  } else if (is_float(dtype)) {
+    objective.overflow_ = true;
+    objective.limit_ = max_finite(dtype);
+    distance = room_of_largest(writer, {out->value}, objective.limit_);
+  }
+  if (!distance.valid() || !objective.add_gradients(writer, distance, variables)) return std::nullopt;
+  return finished(std::move(writer), std::move(objective));
+}
+
+std::optional<Objective> Objective::make(const CheckedGraph& model, const SizedModels& sized, std::size_t finding,
+                                         const std::vector<ValueId>& variables, std::size_t variant) {
+  const Finding& site = model.analysis.findings[finding];
+  if (!site.node.valid()) return std::nullopt;
+  const Node& node = model.graph.node(site.node);
+  if (node.op == nullptr) return std::nullopt;
+  const Hazard* hazard = hazard_among(*node.op, site, variant);
+  try {
+    if (node.body != Graph::kMain) return make_in_body(model, sized, site, hazard, variables);
+    // Quantities that are not operands know the format they speak of, and compute in wider ones themselves.
+    const SizedModel& base = hazard != nullptr && hazard->quantity != nullptr ? sized.plain : sized.wide;
+    GraphWriter writer(base.graph, base.types);
+    Objective objective;
+    const DType dtype = site.value.valid() ? model.types[site.value].dtype : DType::undefined;
+    const ValueId distance =
+        hazard != nullptr ? objective.add_hazard(writer, add_quantity(writer, site.node, *hazard).value, *hazard, dtype)
+                          : objective.add_overflow(writer, node, site, dtype);
+    if (!distance.valid() || !objective.add_gradients(writer, distance, variables)) return std::nullopt;
+    return finished(std::move(writer), std::move(objective));
+  } catch (const Unsupported&) {
+    return std::nullopt;
+  }
 }
 
 bool Objective::add_gradients(GraphWriter& writer, ValueId distance, const std::vector<ValueId>& variables) {

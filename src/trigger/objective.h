@@ -26,6 +26,7 @@ struct SizedModel {
 struct SizedModels {
   SizedModel plain = {};
   SizedModel wide = {};
+  Bindings sizes = {};
 };
 SizedModels with_sizes(const CheckedGraph& model, const Drawn& sizes);
 
@@ -59,7 +60,10 @@ class Objective {
 
  private:
   Objective() = default;
-  ValueId add_hazard(GraphWriter& writer, NodeId node, const Hazard& hazard, DType dtype);
+  static Objective finished(GraphWriter&& writer, Objective objective);
+  static std::optional<Objective> make_in_body(const CheckedGraph& model, const SizedModels& sized, const Finding& site,
+                                               const Hazard* hazard, const std::vector<ValueId>& variables);
+  ValueId add_hazard(GraphWriter& writer, ValueId quantity, const Hazard& hazard, DType dtype);
   ValueId add_overflow(GraphWriter& writer, const Node& node, const Finding& site, DType dtype);
   std::optional<Evaluation> evaluate_in_torch(const Inputs& inputs, const std::unordered_map<ValueId, Datum>& weights,
                                               Worker& torch);

@@ -76,7 +76,10 @@ std::vector<FailingRun> Runner::run(const Drawn& drawn) {
   VerifyReport report;
   const std::vector<Datum> outputs = verify_run(model_.graph, model_.analysis, drawn, seed_, report);
   slow_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() > kSlowSeconds;
-  if (report.failed > 0) failure_ = report.first_failure;
+  if (report.failed > 0) {
+    failure_ = report.first_failure;
+    ++stopped_;
+  }
   const auto shared = std::make_shared<const Drawn>(drawn);
   const bool shows = outputs.empty() || std::ranges::any_of(outputs, has_non_finite_element);
   for (FailingRun& witness : report.witnesses) {
@@ -85,6 +88,11 @@ std::vector<FailingRun> Runner::run(const Drawn& drawn) {
     witness.outputs = outputs;
   }
   return std::move(report.witnesses);
+}
+
+void Runner::forget_stops() {
+  failure_.clear();
+  stopped_ = 0;
 }
 
 std::optional<FailingRun> Runner::run_for(const Drawn& drawn, std::size_t finding) {

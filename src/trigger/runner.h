@@ -1,6 +1,7 @@
 // Runs of the model in its real formats, judged against the analysis: which findings came true.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -29,6 +30,8 @@ class Runner {
   std::uint64_t seed() const { return seed_; }
   std::size_t runs() const { return runs_; }
   const std::string& failure() const { return failure_; }  // why the last run that stopped did
+  std::size_t stopped() const { return stopped_; }         // runs that did not come to their end
+  void forget_stops();
 
  private:
   bool looks_harmless(const Drawn& drawn);
@@ -41,11 +44,13 @@ class Runner {
   bool slow_ = false;     // the reference took long the last time
   Request request_ = {};  // of the model with the results of all open sites as outputs
   std::size_t runs_ = 0;
+  std::size_t stopped_ = 0;
   std::string failure_;
 };
 
-// Makes a witness smaller while it stays one: elements that do not matter become 0 or the nearest allowed number, the
-// others get as few digits as they bear.
-FailingRun shrink(Runner& runner, const FailingRun& witness, std::size_t most_runs);
+// Makes a witness smaller while it stays one, and while `keeps` says so: elements that do not matter become 0 or the
+// nearest allowed number, the others get as few digits as they bear.
+FailingRun shrink(Runner& runner, const FailingRun& witness, std::size_t most_runs,
+                  const std::function<bool(const Drawn&)>& keeps);
 
 }  // namespace finity

@@ -10,9 +10,13 @@
 
 #include "base/memory_error.h"
 #include "base/time_limit.h"
+#include "check/class_counts.h"
+#include "check/run_sizes.h"
 #include "tensor/convert.h"
 #include "trigger/objective.h"
+#include "trigger/probe.h"
 #include "trigger/runner.h"
+#include "trigger/tinker.h"
 #include "trigger/walk.h"
 
 namespace finity {
@@ -26,6 +30,8 @@ class Search {
   Search(const CheckedGraph& model, const SearchOptions& options)
       : model_(model),
         options_(options),
+        drawn_types_(model.types),
+        classes_(class_counts(model.graph, model.types)),
         runner_(model, options.seed, options.torch_runs),
         rng_(options.seed),
         start_(Clock::now()) {}
@@ -39,16 +45,23 @@ class Search {
   double elapsed() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
   bool is_confirmed(std::size_t finding) const;
   bool is_settled(std::size_t finding) const;
-  void try_out(const Drawn& drawn);
+  void try_out(const Drawn& drawn, std::optional<std::size_t> deeper = {});
   void look_around();
+  void choose_sizes();
   Objective* objective_for(std::size_t finding, const Drawn& start, std::size_t variant);
+  double tinker(SiteSearch& site, const Drawn& from, double closest, double seconds, const std::function<bool()>& over);
+  double walk(SiteSearch& site, Objective& objective, const Drawn& from, double closest, double until,
+              const std::function<bool()>& over);
   void pursue(SiteSearch& site, double until);
   void shrink_all();
   Drawn draw(int number);
+  Drawn with_labels(Drawn drawn);
   Drawn constant_draw(int number);
 
   const CheckedGraph& model_;
   const SearchOptions& options_;
+  Types drawn_types_;                  // of the model, with larger sizes where it did not take small ones
+  std::vector<std::int64_t> classes_;  // of labels, by ValueId
   Runner runner_;
   Rng rng_;
   Clock::time_point start_;
@@ -89,10 +102,14 @@ bool Search::is_settled(std::size_t finding) const {
   return false;
 }
 
-// Runs the model and keeps what it shows, whichever finding it is about.
-void Search::try_out(const Drawn& drawn) {
+// Runs the model and keeps what it shows, whichever finding it is about; of `deeper` what came last, and rather a run
+// that came to its end.
+void Search::try_out(const Drawn& drawn, std::optional<std::size_t> deeper) {
   for (FailingRun& witness : runner_.run(drawn)) {
-    if (!is_confirmed(witness.finding)) result_.witnesses.push_back(std::move(witness));
+    const auto known = std::ranges::find(result_.witnesses, witness.finding, &FailingRun::finding);
+    if (known == result_.witnesses.end()) result_.witnesses.push_back(std::move(witness));
+    else if (witness.finding == deeper || (known->outputs.empty() && !witness.outputs.empty()))
+      *known = std::move(witness);
   }
 }
 
@@ -100,7 +117,7 @@ std::size_t size_of(const Datum& datum) { return static_cast<std::size_t>(datum.
 
 // Every element the same: rows without variance, equal operands, ties.
 Drawn Search::constant_draw(int number) {
-  const Drawn like = draw_inside(model_.graph, model_.types, runner_.space(), rng_, 0);
+  const Drawn like = draw_inside(model_.graph, drawn_types_, runner_.space(), rng_, 0);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const double values[] = {0, 1, -kInfinity, kInfinity, -1};
   const double same = number < 5 ? values[number] : rng_.uniform(-4, 4);
@@ -119,9 +136,35 @@ Drawn Search::constant_draw(int number) {
 
 // A few kinds of inputs in turn: plain, all low, all high, constant, mixed with special numbers.
 Drawn Search::draw(int number) {
-  if (number < 3) return draw_inside(model_.graph, model_.types, runner_.space(), rng_, number);
-  if (number < 9) return constant_draw(number - 3);
-  return draw_inside(model_.graph, model_.types, runner_.space(), rng_, number % 3 == 0 ? 0 : 3);
+  if (number < 3) return draw_inside(model_.graph, drawn_types_, runner_.space(), rng_, number);
+  if (number < 9) return with_labels(constant_draw(number - 3));
+  Drawn drawn = draw_inside(model_.graph, drawn_types_, runner_.space(), rng_, number % 3 == 0 ? 0 : 3);
+  return number % 2 == 0 ? drawn : with_labels(std::move(drawn));
+}
+
+// A label that is no class ends the run of a loss, with all that would have come behind it.
+Drawn Search::with_labels(Drawn drawn) {
+  Numbers wished;
+  for (const ValueId id : model_.graph.main().inputs) {
+    const auto given = drawn.inputs.find(model_.graph.value(id).name);
+    const std::int64_t classes = classes_[id.at()];
+    const Tensor* tensor = given == drawn.inputs.end() ? nullptr : given->second.tensor();
+    if (classes <= 0 || tensor == nullptr || !is_int(tensor->dtype())) continue;
+    wished[id] = elements<double>(*tensor);
+    for (double& x : wished[id]) {
+      if (x < 0 || x >= static_cast<double>(classes))
+        x = static_cast<double>(rng_.below(static_cast<std::uint64_t>(classes)));
+    }
+  }
+  if (wished.empty()) return drawn;
+  return fit_inside(model_.graph, model_.types, runner_.space(), drawn, wished, rng_);
+}
+
+// None of the small inputs suited the model: perhaps larger ones do.
+void Search::choose_sizes() {
+  Rng rng(options_.seed);
+  drawn_types_ = with_sizes_that_run(model_.graph, model_.types, runner_.space(), rng, options_.seconds / 8);
+  runner_.forget_stops();
 }
 
 // What needs no direction shows itself here, for all findings at once.
@@ -132,6 +175,7 @@ void Search::look_around() {
     Drawn drawn;
     with_memory_errors([&] { drawn = draw(number); });
     try_out(drawn);
+    if (number == 2 && runner_.stopped() == runner_.runs()) choose_sizes();
   }
 }
 
@@ -153,30 +197,71 @@ Objective* Search::objective_for(std::size_t finding, const Drawn& start, std::s
   return place->second ? &*place->second : nullptr;
 }
 
+// By changing one thing after the other, for `seconds` at most. How near it came; told at once, as a run may be cut
+// off.
+double Search::tinker(SiteSearch& site, const Drawn& from, double closest, double seconds,
+                      const std::function<bool()>& over) {
+  const std::optional<Probe> probe = Probe::make(model_, site.finding);
+  if (!probe) return closest;
+  constexpr int kChanges = 300;
+  const double until = elapsed() + seconds;
+  const auto nearer = [&](const Drawn& at, double distance) {
+    if (distance < closest) site.closest = probe->describe(closest = distance);
+    if (distance <= 0) try_out(at, site.finding);
+  };
+  Tinker search(model_, runner_.space(), *probe, rng_, options_.seed);
+  search.run(from, kChanges, nearer, [&] { return over() || elapsed() > until; });
+  return closest;
+}
+
+// Along the slopes of the distance, then by trying: integers have no slopes, and what is nearly zero is a matter of
+// rounding. As long again.
+double Search::walk(SiteSearch& site, Objective& objective, const Drawn& from, double closest, double until,
+                    const std::function<bool()>& over) {
+  if (!objective.stops().empty()) {
+    const GradientStop& first = objective.stops().front();
+    site.why_not = describe(model_.graph, model_.graph.node(first.node)) + ": " + first.reason;
+  }
+  const double start = elapsed();
+  Walk walk(model_, runner_.space(), objective, from, rng_, options_.torch);
+  walk.run([&](const Drawn& at) { try_out(at, site.finding); }, over);
+  if (walk.closest() < closest) site.closest = objective.describe(closest = walk.closest());
+  constexpr double kLeast = 0.05, kNear = 1e-3;
+  double seconds = std::max(elapsed() - start, kLeast);
+  // The last digits are worth more.
+  if (objective.is_plain() && walk.closest() < kNear) seconds = std::max(seconds, (until - elapsed()) / 8);
+  // Nearer to what the model itself computes is another measure: what was said of the walk stays.
+  SiteSearch unsaid = site;
+  tinker(unsaid, walk.end(), kInf, seconds, over);
+  return closest;
+}
+
 void Search::pursue(SiteSearch& site, double until) {
-  const auto over = [&] { return is_over() || elapsed() > until || is_confirmed(site.finding); };
-  double closest = std::numeric_limits<double>::infinity();
-  constexpr int kPatience = 24;  // walks that came no nearer
+  // A few steps farther than to where it first comes true: on the edge another library's rounding would hide it.
+  constexpr int kDeeper = 12;
+  int steps_inside = 0;
+  const auto over = [&] {
+    return is_over() || elapsed() > until || (is_confirmed(site.finding) && ++steps_inside > kDeeper);
+  };
+  double closest = kInf;
+  constexpr int kPatience = 24;        // rounds that came no nearer
+  constexpr int kTrialsPatience = 10;  // the same where each is hundreds of trials
+  int patience = kPatience;
   int last_progress = 0;
-  for (int round = 0; !over() && round - last_progress < kPatience; ++round) {
+  for (int round = 0; !over() && round - last_progress < patience; ++round) {
     const Drawn from = draw(round);
-    Objective* objective = objective_for(site.finding, from, static_cast<std::size_t>(round));
-    if (objective == nullptr) {
+    double reached = closest;
+    if (Objective* objective = objective_for(site.finding, from, static_cast<std::size_t>(round))) {
+      reached = walk(site, *objective, from, closest, until, over);
+    } else {
       site.why_not = "nothing that may vary has a derivative there";
+      patience = kTrialsPatience;
       try_out(from);
-      continue;
+      reached = tinker(site, from, closest, (until - elapsed()) / 8, over);
     }
-    if (!objective->stops().empty()) {
-      const GradientStop& first = objective->stops().front();
-      site.why_not = describe(model_.graph, model_.graph.node(first.node)) + ": " + first.reason;
-    }
-    Walk walk(model_, runner_.space(), *objective, from, rng_, options_.torch);
-    walk.run([&](const Drawn& at) { try_out(at); }, over);
-    if (walk.closest() < closest) {
-      if (walk.closest() < closest - 1e-3 * std::abs(closest)) last_progress = round;
-      closest = walk.closest();
-      site.closest = objective->describe(closest);
-    }
+    const bool progress = closest == kInf ? reached < kInf : reached < closest - 1e-3 * std::abs(closest);
+    if (progress) last_progress = round;
+    closest = std::min(closest, reached);
   }
   objectives_.clear();
 }
@@ -185,7 +270,16 @@ void Search::shrink_all() {
   constexpr std::size_t kRuns = 400;
   for (FailingRun& witness : result_.witnesses) {
     if (elapsed() > options_.seconds || (options_.stop && options_.stop())) return;
-    witness = shrink(runner_, witness, kRuns);
+    const std::optional<Probe> probe = Probe::make(model_, witness.finding);
+    const double depth = probe ? probe->distance(*witness.drawn, options_.seed) : 0;
+    // Not back to the edge, where rounding decides; what is exactly there, a zero, is there in every library.
+    constexpr double kDeep = -0.01;
+    const double least = std::max(depth / 2, kDeep);
+    witness = shrink(runner_, witness, kRuns, [&](const Drawn& drawn) {
+      if (!(depth < 0)) return true;
+      const double now = probe->distance(drawn, options_.seed);
+      return now == 0 || now <= least;
+    });
   }
 }
 

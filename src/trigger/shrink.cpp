@@ -12,8 +12,9 @@ namespace {
 
 class Shrinker {
  public:
-  Shrinker(Runner& runner, const FailingRun& witness, std::size_t most_runs)
-      : runner_(runner), best_(witness), left_(most_runs), rng_(runner.seed()) {
+  Shrinker(Runner& runner, const FailingRun& witness, std::size_t most_runs,
+           const std::function<bool(const Drawn&)>& keeps)
+      : runner_(runner), best_(witness), left_(most_runs), keeps_(keeps), rng_(runner.seed()) {
     const CheckedGraph& model = runner.model();
     for (const ValueId id : model.graph.main().inputs) {
       const auto given = witness.drawn->inputs.find(model.graph.value(id).name);
@@ -58,7 +59,7 @@ class Shrinker {
     const CheckedGraph& model = runner_.model();
     const Drawn drawn = fit_inside(model.graph, model.types, runner_.space(), *best_.drawn, wished, rng_);
     std::optional<FailingRun> still = runner_.run_for(drawn, best_.finding);
-    if (!still) return false;
+    if (!still || !keeps_(drawn) || (still->outputs.empty() && !best_.outputs.empty())) return false;
     now_ = std::move(wished);
     best_ = std::move(*still);
     return true;
@@ -105,15 +106,17 @@ class Shrinker {
   Runner& runner_;
   FailingRun best_;
   std::size_t left_;
+  const std::function<bool(const Drawn&)>& keeps_;
   Rng rng_;
   Numbers now_;
 };
 
 }  // namespace
 
-FailingRun shrink(Runner& runner, const FailingRun& witness, std::size_t most_runs) {
+FailingRun shrink(Runner& runner, const FailingRun& witness, std::size_t most_runs,
+                  const std::function<bool(const Drawn&)>& keeps) {
   try {
-    return Shrinker(runner, witness, most_runs).run();
+    return Shrinker(runner, witness, most_runs, keeps).run();
   } catch (const TimeUp&) {
     return witness;
   }

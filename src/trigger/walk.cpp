@@ -125,6 +125,7 @@ Numbers Walk::by_one_element(const Point& from) const {
 void Walk::run(const std::function<void(const Drawn&)>& visit, const std::function<bool()>& over) {
   std::optional<Point> here = measured(start_);
   visit(start_);
+  end_ = start_;
   if (!here) return;
   for (const auto& [id, slopes] : here->at.gradient) {
     boxes_[id] = box_of(*space_.of[id.at()], tensor_of(here->drawn, id).dims());
@@ -154,6 +155,7 @@ void Walk::run(const std::function<void(const Drawn&)>& visit, const std::functi
     better |= signs;
     if (!better && here->at.distance <= 0) break;
   }
+  end_ = std::move(here->drawn);
 }
 
 }  // namespace finity

@@ -17,6 +17,7 @@ class Walk {
   void run(const std::function<void(const Drawn&)>& visit, const std::function<bool()>& over);
 
   double closest() const { return closest_; }
+  const Drawn& end() const { return end_; }  // where it stopped
 
  private:
   struct Point {
@@ -43,6 +44,7 @@ class Walk {
   Objective& objective_;
   Worker* torch_;
   Drawn start_;
+  Drawn end_ = {};
   Rng& rng_;
   std::map<ValueId, Box> boxes_;
   double closest_;

@@ -77,6 +77,144 @@ graph g (x: float32[2, 4], w: float32[4, 1]) -> (y: float32[2, 1]) {
   EXPECT_TRUE(site_of(model, result, "FN102").confirmed) << site_of(model, result, "FN102").closest;
 }
 
+// Distances and slopes of what is inside a branch come out of it as a result of its If.
+TEST(Search, WalksIntoBranches) {
+  const CheckedGraph model = checked(R"(
+graph g (x: float32[16], flag: bool[]) -> (z) {
+  const w: float32[16, 1] = {1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1}
+  const b: float32[1] = {7.5}
+  h = MatMul(x, w)
+  logit = Add(h, b)
+  z = If(flag) {
+    then_branch = graph yes () -> (y) {
+      y = Log(logit)
+    },
+    else_branch = graph no () -> (t) {
+      t = Tanh(logit)
+    }
+  }
+})",
+                                     {"x:[0,1]"});
+  const SearchResult result = search_failures(model, kQuick);
+  EXPECT_TRUE(site_of(model, result, "FN102").confirmed) << site_of(model, result, "FN102").closest;
+}
+
+TEST(Search, WalksIntoLoops) {
+  const CheckedGraph model = checked(R"(
+graph g (x: float32[16], n: int64[]) -> (z) {
+  const on: bool[] = {true}
+  const w: float32[16] = {1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1}
+  const b: float32[] = {30}
+  const start: float32[] = {0}
+  s, z = Loop(n, on, start) {body = graph b (i: int64[], c: bool[], sum: float32[]) -> (c2, next, y) {
+    c2 = Identity(c)
+    wx = Mul(w, x)
+    step = ReduceSum(wx) {keepdims = 0}
+    next = Add(sum, step)
+    left = Sub(b, next)
+    y = Log(left)
+  }}
+})",
+                                     {"x:[0,1]", "n:[1,4]"});
+  const SearchResult result = search_failures(model, kQuick);
+  EXPECT_TRUE(site_of(model, result, "FN102").confirmed) << site_of(model, result, "FN102").closest;
+}
+
+// Every token is padding: there is no slope, but each change that helps is seen.
+TEST(Search, ChangesIntegersOneByOne) {
+  const CheckedGraph model = checked(R"(
+graph g (ids: int64[1, 12]) -> (mean: float32[1, 1]) {
+  const pad: int64[] = {7}
+  const axis: int64[1] = {1}
+  value = Cast(ids) {to = 1}
+  is_pad = Equal(ids, pad)
+  is_token = Not(is_pad)
+  keep = Cast(is_token) {to = 1}
+  kept = Mul(value, keep)
+  sum = ReduceSum(kept, axis)
+  count = ReduceSum(keep, axis)
+  mean = Div(sum, count)
+})",
+                                     {"ids:[0,30]"});
+  const SearchResult result = search_failures(model, kQuick);
+  ASSERT_TRUE(site_of(model, result, "FN101").confirmed) << site_of(model, result, "FN101").closest;
+  EXPECT_EQ(input(witness_of(model, result, "FN101"), "ids"), std::vector<double>(12, 7));
+}
+
+// In double a walk comes as near to zero as it likes; that the sum in float32 is zero is a matter of luck and trying.
+TEST(Search, MeetsTheZeroOfASum) {
+  const CheckedGraph model = checked(R"(
+graph g (x: float32[6]) -> (y: float32[6]) {
+  const w: float32[6] = {0.31, -0.77, 0.13, 0.59, -0.23, 0.41}
+  a = Mul(x, w)
+  b = Tanh(a)
+  const v: float32[6] = {0.7, 0.9, 0.3, 0.5, 0.8, 0.2}
+  c = Mul(b, v)
+  total = ReduceSum(c) {keepdims = 1}
+  y = Div(x, total)
+})",
+                                     {"x:[1,5]"});
+  const SearchResult result = search_failures(model, kQuick);
+  EXPECT_TRUE(site_of(model, result, "FN101").confirmed) << site_of(model, result, "FN101").closest;
+}
+
+// A few samples are less than one window: sizes are drawn that the model takes.
+TEST(Search, DrawsSizesThatTheModelTakes) {
+  const CheckedGraph model = checked(R"(
+graph g (audio: float32[batch, samples]) -> (y) {
+  const window: float32[1, 1, 200] = {)" +
+                                         [] {
+                                           std::string ones = "1";
+                                           for (int i = 1; i < 200; ++i) ones += ", 1";
+                                           return ones;
+                                         }() +
+                                         R"(}
+  const axis: int64[1] = {1}
+  one = Unsqueeze(audio, axis)
+  frames = Conv(one, window) {strides = [100]}
+  y = Log(frames)
+})",
+                                     {"audio:[-1,1]"});
+  const SearchResult result = search_failures(model, kQuick);
+  EXPECT_TRUE(site_of(model, result, "FN102").confirmed) << result.failed;
+  EXPECT_GE(input(witness_of(model, result, "FN102"), "audio").size(), 200U);
+}
+
+// A label that is no class ends a run behind the failure: a run to the end is worth more.
+TEST(Search, PrefersRunsThatComeToTheirEnd) {
+  const CheckedGraph model = checked(R"(
+graph g (x: float32[4, 32], labels: int64[4]) -> (loss) {
+  size = ReduceL2(x) {axes = [1]}
+  mean = ReduceMean(x) {axes = [1]}
+  scores = Div(mean, size)
+  wide = Add(x, scores)
+  loss = SoftmaxCrossEntropyLoss(wide, labels)
+})",
+                                     {"x:[-5,5]"});
+  const SearchResult result = search_failures(model, kQuick);
+  EXPECT_FALSE(witness_of(model, result, "FN101").outputs.empty());
+}
+
+// At the edge the rounding of another library would decide; a little farther it does not.
+TEST(Search, GoesAStepBeyondTheEdge) {
+  const CheckedGraph model = checked(R"(
+graph g (x: float32[8]) -> (y: float32[]) {
+  const w: float32[8] = {0.31, 0.77, 0.13, 0.59, 0.23, 0.41, 0.19, 0.67}
+  const b: float32[] = {2.7}
+  p = Mul(x, w)
+  s = ReduceSum(p) {keepdims = 0}
+  d = Sub(b, s)
+  y = Log(d)
+})",
+                                     {"x:[0,1]"});
+  const SearchResult result = search_failures(model, kQuick);
+  const std::vector<double> x = input(witness_of(model, result, "FN102"), "x");
+  const double weights[] = {0.31, 0.77, 0.13, 0.59, 0.23, 0.41, 0.19, 0.67};
+  double left = 2.7;
+  for (std::size_t i = 0; i < x.size(); ++i) left -= x[i] * weights[i];
+  EXPECT_LT(left, -0.005);
+}
+
 TEST(Search, MakesResultsOverflow) {
   const CheckedGraph model = checked(R"(
 graph g (x: float16[4], w: float16[4]) -> (y: float16[4]) {
