@@ -204,10 +204,14 @@ void Trainer::settle_rows(std::size_t input) {
   }
 }
 
-bool Trainer::train() {
+bool Trainer::try_step() {
   feed();
   engine_.set_seed(seed_for(seed_, "train", steps()));
-  if (!engine_.train()) return false;
+  return engine_.train();
+}
+
+bool Trainer::train() {
+  if (!try_step()) return false;
   for (std::size_t i = 0; i < values_.size(); ++i) settle_rows(i);
   record_.push_back(lost_ ? std::vector<Rows>{} : rows_);
   return true;
