@@ -178,6 +178,11 @@ void add_program_options(CLI::App& command, ProgramSettings& own) {
       ->check(CLI::PositiveNumber);
   command.add_option("--switch-rate", own.switch_rate, "Of programs: share of samples grist exchanges (default 0.05)")
       ->check(CLI::Range(0.0, 1.0));
+  command
+      .add_option(
+          "--clock", own.clock,
+          "Of programs: what seconds are, wall (default) or processor: of the searching process, whoever else is busy")
+      ->check(CLI::IsMember({"wall", "processor"}));
 }
 
 int search_program_file(const Options& options, const ProgramSettings& own) {

@@ -44,6 +44,7 @@ ProgramSearch search_of(const CheckSettings& settings, const ProgramSettings& ow
   search.strategy = strategy_from_name(own.strategy);
   search.seed = settings.seed.value_or(0);
   search.seconds = settings.time_limit.value_or(kSearchSeconds);
+  search.clock = own.clock == "processor" ? ClockKind::processor : ClockKind::wall;
   search.epsilon = own.epsilon;
   search.switch_rate = own.switch_rate;
   search.sites.assign(settings.sites.begin(), settings.sites.end());

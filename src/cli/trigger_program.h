@@ -13,6 +13,7 @@ struct ProgramSettings {
   std::string strategy = "auto";
   double epsilon = 0.15;
   double switch_rate = 0.05;
+  std::string clock = "wall";  // what --time-limit counts in
 };
 
 // Prints what came of it; the result is the exit code.

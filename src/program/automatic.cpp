@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "program/aim.h"
 #include "program/attack.h"
 #include "program/draws.h"
 #include "program/driver.h"
@@ -23,7 +24,7 @@ constexpr int kFirstSteps = 16;
 
 class Automatic {
  public:
-  explicit Automatic(Driver& driver) : driver_(driver), trainer_(driver.trainer()), poison_(driver) {}
+  explicit Automatic(Driver& driver) : driver_(driver), trainer_(driver.trainer()), poison_(driver), choices_(driver) {}
 
   void run() {
     pick();
@@ -59,6 +60,7 @@ class Automatic {
       if (attacks_.size() == kMost) break;
       try {
         attacks_.emplace_back(driver_, suspect);
+        aims_.emplace_back(driver_, choices_, suspect);
         suspects_.push_back(&suspect);
       } catch (const Unsupported&) {
         continue;  // the engine cannot compute this loss
@@ -115,8 +117,13 @@ class Automatic {
     std::vector<Manner> manners;
     std::ranges::copy_if(kManners, std::back_inserter(manners), [&](Manner manner) { return poison_.can(manner); });
     const bool choose = round >= kTrials && round % kAgain != kAgain - 1;
+    // Slow, so it is not among the first, and has to show that it is worth it.
+    const bool aims = std::erase(manners, Manner::aimed) > 0 && round > 0;
+    const bool is_new = aims && !looks_.contains({i, Manner::aimed});
+    if (aims && !is_new) manners.push_back(Manner::aimed);
     std::ranges::stable_sort(manners, {}, [&](Manner manner) { return steps_to_go(i, manner); });
     if (choose && manners.size() > 2) manners.resize(2);
+    if (is_new) manners.push_back(Manner::aimed);
     for (const Manner manner : manners) {
       const bool leads = choose && manner == manners.front();
       if (!driver_.is_over()) episode(i, manner, leads ? kMore * steps : steps, round);
@@ -167,6 +174,7 @@ class Automatic {
       if (round % 2 == 1) attacks_[i].run(kPasses, true);
     }
     poison_.begin(manner, static_cast<std::uint64_t>(round));
+    if (manner == Manner::aimed) aims_[i].begin(static_cast<std::uint64_t>(round));
   }
 
   // The weights as another run of the program would draw them, from the second start on.
@@ -186,6 +194,10 @@ class Automatic {
     driver_.pursue(*suspects_[i]);
     begin(i, manner, round);
     if (driver_.is_over()) return;
+    if (manner == Manner::aimed) {
+      aimed_episode(i, std::max(1, steps / Aim::kCost));
+      return;
+    }
     int until_attack = 1, wait = 1 << std::min(round, 6);
     for (int step = 0; step < steps && !driver_.is_over(); ++step) {
       poison_.feed(attack);
@@ -201,13 +213,41 @@ class Automatic {
     if (manner != Manner::extreme && manner != Manner::attacked) marks_[{i, manner}] = trainer_.mark();
   }
 
+  // The same with steps that are chosen by where they lead, which says at once when one has arrived.
+  void aimed_episode(std::size_t i, int steps) {
+    Attack& attack = attacks_[i];
+    Aim& aim = aims_[i];
+    constexpr int kHold = 4;
+    // Where passes are slow it has a share of the time, for each of its steps takes many.
+    constexpr double kShare = 0.2, kLeast = 0.5;
+    const double until = driver_.seconds() + std::max(kLeast, kShare * driver_.seconds());
+    std::optional<Trainer::Batch> probe;
+    for (int step = 0; step < steps && !driver_.is_over() && driver_.seconds() < until; ++step) {
+      if (step % kHold == 0) {
+        if (look_closely(attack, &probe)) return;
+        looks_[{i, Manner::aimed}].push_back(
+            {static_cast<double>(Aim::kCost) * static_cast<double>(trainer_.steps()), attack.nearest()});
+      }
+      aim.feed(*probe);
+      if (driver_.is_over()) return;
+      driver_.count();
+      if (!driver_.train()) return;
+      aim.trained();
+      if (!aim.has_met()) continue;
+      trainer_.set_batch(*probe);
+      if (attack.run(1, false)) return;
+    }
+    if (!driver_.is_over() && !look_closely(attack)) marks_[{i, Manner::aimed}] = trainer_.mark();
+  }
+
   // Attacks with the weights as they are now. Where it should fail by now, a step shows whether it does backward.
-  bool look_closely(Attack& attack) {
+  bool look_closely(Attack& attack, std::optional<Trainer::Batch>* arrived = nullptr) {
     constexpr int kPasses = 6;
     Trainer::Batch before = trainer_.batch();
     trainer_.fresh_batch();
     attack.recall();
     if (attack.run(kPasses, false)) return true;
+    if (arrived != nullptr) *arrived = trainer_.batch();
     if (attack.is_there()) {
       poison_.spread(attack.best_sample());
       if (step_and_look(attack, 1)) return true;
@@ -219,7 +259,9 @@ class Automatic {
   Driver& driver_;
   Trainer& trainer_;
   Poison poison_;
+  Poison choices_;  // of those that aim
   std::vector<Attack> attacks_;
+  std::vector<Aim> aims_;
   std::vector<const Suspect*> suspects_;
   std::map<std::pair<std::size_t, Manner>, Trainer::Mark> marks_;
   std::map<std::pair<std::size_t, Manner>, std::uint64_t> starts_;  // how often it began with other weights

@@ -104,6 +104,21 @@ void set_ones(std::vector<double>& numbers, const Dims& dims, Rng& rng) {
   }
 }
 
+// Whole numbers have no slope to move them by, so rows of one and the same number (nothing but padding) are put among
+// the last of those that were drawn.
+void add_uniform_rows(const ProgramInput& input, Tensor& samples) {
+  constexpr std::int64_t kMost = 16;
+  if (is_float(samples.dtype()) || input.label || !input.range->bounded()) return;
+  const std::int64_t count = samples.dim(0), width = samples.size() / std::max<std::int64_t>(count, 1);
+  const auto values = static_cast<std::int64_t>(input.range->hi - input.range->lo) + 1;
+  std::vector<double> numbers = elements<double>(samples);
+  for (std::int64_t k = 0; k < std::min({kMost, values, count / 2}); ++k) {
+    const auto from = numbers.end() - static_cast<std::ptrdiff_t>((k + 1) * width);
+    std::fill(from, from + static_cast<std::ptrdiff_t>(width), input.range->lo + static_cast<double>(k));
+  }
+  samples = from_elements<double>(samples.dtype(), samples.dims(), numbers);
+}
+
 }  // namespace
 
 Draw parse_draw(std::string_view text) {
@@ -192,6 +207,7 @@ Program with_drawn_samples(Program program, std::uint64_t seed) {
     Dims dims = *type.dims();
     dims.front() = count;
     input.data = drawn(*input.draw, type.dtype, dims, seed_for(seed, "samples/" + input.name));
+    if (input.draw->kind != Draw::Kind::one_hot) add_uniform_rows(input, input.data);
     input.draw.reset();
   }
   return program;

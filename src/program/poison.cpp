@@ -107,6 +107,7 @@ std::vector<std::vector<std::byte>> Poison::extreme_labels() const {
 bool Poison::can(Manner manner) const {
   if (manner == Manner::ordinary || manner == Manner::attacked) return true;
   if (manner == Manner::held) return trainer_.sample_count() > program_.batch;
+  if (manner == Manner::aimed) return !inputs_.empty() || !draws_.empty() || trainer_.sample_count() > program_.batch;
   // One sample for the whole batch, as it is where nothing of it may be changed.
   if (manner == Manner::extreme && trainer_.sample_count() > 1) return true;
   if (inputs_.empty()) return false;
@@ -126,12 +127,18 @@ void Poison::begin(Manner manner, std::uint64_t round) {
 }
 
 void Poison::feed(Attack& attack) {
+  if (manner_ == Manner::attacked) attack.run(2, false);
+  else feed_batch();
+}
+
+void Poison::feed_batch() {
   ++count_;
   switch (manner_) {
     case Manner::extreme: feed_extreme(); return;
     case Manner::parts: feed_parts(); return;
     case Manner::boundary: feed_boundary(); return;
-    case Manner::attacked: attack.run(2, false); return;
+    case Manner::attacked:
+    case Manner::aimed: return;  // made by those
     case Manner::ordinary: trainer_.fresh_batch(); return;
     case Manner::held: feed_held(); return;
     case Manner::mixed: feed_mixed(); return;

@@ -19,11 +19,12 @@ enum class Manner : std::uint8_t {
   ordinary,  // the data as it is
   held,      // the same few samples of the data, again and again, also faint ones: what one batch asks for is not taken
              // back by the next, and weights that fit faint samples are large for bright ones
-  mixed  // one sample of one brightness for the whole batch, with the labels of the data: no label can be learned, and
-         // where steps are large, scores are thrown to and fro
+  mixed,  // one sample of one brightness for the whole batch, with the labels of the data: no label can be learned, and
+          // where steps are large, scores are thrown to and fro
+  aimed   // of several batches the one after whose step the op is nearest to failing (aim.h)
 };
 inline constexpr Manner kManners[] = {Manner::parts,    Manner::extreme, Manner::boundary, Manner::attacked,
-                                      Manner::ordinary, Manner::held,    Manner::mixed};
+                                      Manner::ordinary, Manner::held,    Manner::mixed,    Manner::aimed};
 
 class Poison {
  public:
@@ -33,6 +34,7 @@ class Poison {
   void begin(Manner manner, std::uint64_t round);
   // Makes the batch for the next step.
   void feed(Attack& attack);
+  void feed_batch();  // of manners that need no attack
   // Looks at the program with everything that may be changed at an end of its range, all of it and one by one: what
   // chooses among values (a mask, a comparison) has no slope that would lead there.
   void look_at_ends();

@@ -28,9 +28,12 @@ constexpr std::array<std::pair<Strategy, std::string_view>, 4> kStrategies = {{
 std::string closest_text(const Prepared& prepared, const std::string& site, double closest) {
   const auto found = std::ranges::find(prepared.suspects, site, &Suspect::title);
   if (found == prepared.suspects.end() || !std::isfinite(closest)) return "";
-  char text[80];
+  char text[100];
   if (found->unsafe.empty()) {
-    std::snprintf(text, sizeof text, "at most %.6g of %.6g", found->limit * std::exp(-closest), found->limit);
+    // Later nodes may take an infinity away again: a quotient by it is 0.
+    const bool passed = closest < 0;
+    std::snprintf(text, sizeof text, "%s %.6g of %.6g%s", passed ? "reached" : "at most",
+                  found->limit * std::exp(-closest), found->limit, passed ? ", with no failure seen" : "");
     return text;
   }
   std::snprintf(text, sizeof text, "%.6g away from ", closest);

@@ -93,6 +93,11 @@ std::string node_name(const Graph& graph, const Node& node) {
   return graph.value(node.outputs.front()).name;
 }
 
+// Numbers that are too large, and no others.
+bool only_huge(const UnsafeSet& unsafe, double limit) {
+  return std::ranges::all_of(unsafe, [&](const Unsafe& part) { return part.lo >= limit || part.hi <= -limit; });
+}
+
 class Preparer {
  public:
   Preparer(const CheckedGraph& checked, Prepared& prepared)
@@ -124,6 +129,7 @@ class Preparer {
       if (checked_.graph.node(finding.node).body != Graph::kMain) leave_out(finding, "it is inside a branch or loop");
       else add(finding);
     }
+    std::ranges::stable_sort(prepared_.suspects, {}, &Suspect::general);
     for (const std::string& site : sites) {
       if (!named.contains(site)) throw Error("--site: no hazard of the program is at '" + site + "'");
     }
@@ -209,6 +215,11 @@ class Preparer {
     if (!quantity.valid()) return false;
     const ValueId exact = hazard->quantity == nullptr ? losses_.wide(quantity) : losses_.as_double(quantity);
     if (only_infinities(unsafe)) return write_room(exact, quantity, max_finite(dtype), suspect);
+    // Sums inside a recurrent layer.
+    if (only_huge(unsafe, max_finite(dtype))) {
+      suspect.general = true;
+      return write_room(exact, quantity, max_finite(dtype), suspect);
+    }
     suspect.unsafe = unsafe_values_text(unsafe);
     const ValueId own = losses_.as_double(quantity);
     name_value(losses_.over_all("ReduceMin", losses_.distances(own, unsafe)), suspect.distance);

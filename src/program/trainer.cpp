@@ -230,10 +230,14 @@ std::vector<std::vector<Trainer::Rows>> Trainer::recorded_steps() const {
   return steps;
 }
 
-bool Trainer::train() {
+bool Trainer::try_step() {
   feed();
   engine_.set_seed(seed_for(seed_, "train", steps()));
-  if (!engine_.train()) return false;
+  return engine_.train();
+}
+
+bool Trainer::train() {
+  if (!try_step()) return false;
   for (std::size_t i = 0; i < values_.size(); ++i) settle_rows(i);
   keep_step();
   return true;

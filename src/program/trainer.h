@@ -75,6 +75,8 @@ class Trainer {
   PassResult look(std::size_t pass);
   // Trains on what is fed. False when a loss or gradient was not finite: then it is no step, and nothing has changed.
   bool train();
+  // The same without keeping it, for whoever goes back to the engine's state before.
+  bool try_step();
   // Weights and record as they are now; back to them.
   struct Mark {
     std::shared_ptr<const TrainingEngine::State> state = {};
