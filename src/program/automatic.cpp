@@ -118,7 +118,7 @@ class Automatic {
     std::ranges::copy_if(kManners, std::back_inserter(manners), [&](Manner manner) { return poison_.can(manner); });
     const bool choose = round >= kTrials && round % kAgain != kAgain - 1;
     // Slow, so it is not among the first, and has to show that it is worth it.
-    const bool aims = std::erase(manners, Manner::aimed) > 0 && round > 0;
+    const bool aims = std::erase(manners, Manner::aimed) > 0 && round > 0 && left_to_aim() > 0;
     const bool is_new = aims && !looks_.contains({i, Manner::aimed});
     if (aims && !is_new) manners.push_back(Manner::aimed);
     std::ranges::stable_sort(manners, {}, [&](Manner manner) { return steps_to_go(i, manner); });
@@ -195,7 +195,9 @@ class Automatic {
     begin(i, manner, round);
     if (driver_.is_over()) return;
     if (manner == Manner::aimed) {
+      const double before = driver_.seconds();
       aimed_episode(i, std::max(1, steps / Aim::kCost));
+      aimed_seconds_ += driver_.seconds() - before;
       return;
     }
     int until_attack = 1, wait = 1 << std::min(round, 6);
@@ -213,14 +215,18 @@ class Automatic {
     if (manner != Manner::extreme && manner != Manner::attacked) marks_[{i, manner}] = trainer_.mark();
   }
 
+  // Each of its steps takes many, so it has a share of the time.
+  double left_to_aim() const {
+    constexpr double kShare = 0.2, kLeast = 0.3;
+    return std::max(kLeast, kShare * driver_.seconds()) - aimed_seconds_;
+  }
+
   // The same with steps that are chosen by where they lead, which says at once when one has arrived.
   void aimed_episode(std::size_t i, int steps) {
     Attack& attack = attacks_[i];
     Aim& aim = aims_[i];
     constexpr int kHold = 4;
-    // Where passes are slow it has a share of the time, for each of its steps takes many.
-    constexpr double kShare = 0.2, kLeast = 0.5;
-    const double until = driver_.seconds() + std::max(kLeast, kShare * driver_.seconds());
+    const double until = driver_.seconds() + left_to_aim();
     std::optional<Trainer::Batch> probe;
     for (int step = 0; step < steps && !driver_.is_over() && driver_.seconds() < until; ++step) {
       if (step % kHold == 0) {
@@ -260,6 +266,7 @@ class Automatic {
   Trainer& trainer_;
   Poison poison_;
   Poison choices_;  // of those that aim
+  double aimed_seconds_ = 0;
   std::vector<Attack> attacks_;
   std::vector<Aim> aims_;
   std::vector<const Suspect*> suspects_;
