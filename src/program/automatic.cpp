@@ -117,13 +117,11 @@ class Automatic {
     std::vector<Manner> manners;
     std::ranges::copy_if(kManners, std::back_inserter(manners), [&](Manner manner) { return poison_.can(manner); });
     const bool choose = round >= kTrials && round % kAgain != kAgain - 1;
-    // Slow, so it is not among the first, and has to show that it is worth it.
-    const bool aims = std::erase(manners, Manner::aimed) > 0 && round > 0 && left_to_aim() > 0;
-    const bool is_new = aims && !looks_.contains({i, Manner::aimed});
-    if (aims && !is_new) manners.push_back(Manner::aimed);
+    const bool aims = std::erase(manners, Manner::aimed) > 0 && round > 0;
     std::ranges::stable_sort(manners, {}, [&](Manner manner) { return steps_to_go(i, manner); });
     if (choose && manners.size() > 2) manners.resize(2);
-    if (is_new) manners.push_back(Manner::aimed);
+    // Slow, so it is not among the first, takes nobody's turn, and has its own share of the time.
+    if (aims && left_to_aim() > 0) manners.push_back(Manner::aimed);
     for (const Manner manner : manners) {
       const bool leads = choose && manner == manners.front();
       if (!driver_.is_over()) episode(i, manner, leads ? kMore * steps : steps, round);

@@ -298,8 +298,15 @@ void range_sequence_sum(RangeCall& call) {
   call.out(0, is_float(dtype) ? add(dtype, call.hull(0), call.hull(1)) : top(DType::float64));
 }
 
+// The pieces are as long as the items; all other sizes are those of what is cut.
 void infer_split_like(InferCall& call) {
-  if (call.in(1).kind == Type::Kind::sequence) call.set_type(0, call.in(1));
+  if (!call.ranked(0)) return;
+  Shape shape = call.shape(0);
+  const std::size_t axis = normalize_axis(call.integer("axis"), shape.size());
+  const Type& like = innermost(call.in(1));
+  const bool alike = like.is_tensor() && like.ranked && like.shape.size() == shape.size();
+  shape[axis] = alike ? like.shape[axis] : Dim{};
+  call.set_type(0, Type::sequence(Type::tensor(call.in(0).dtype, std::move(shape))));
 }
 
 void eval_split_like(EvalCall& call) {
@@ -310,6 +317,7 @@ void eval_split_like(EvalCall& call) {
   for (const Datum& item : sequence_in(call, 1)) {
     const Tensor& like = require_tensor(item, "an item of the sequence");
     if (like.rank() != input.rank()) throw Error("an item of the sequence has another rank");
+    if (like.dim(axis) > input.dim(axis) - at) throw Error("the pieces are longer than what is cut");
     items.emplace_back(take_range(input, axis, at, like.dim(axis)));
     at += like.dim(axis);
   }
